@@ -95,6 +95,7 @@ def generate(
     mask: str | Path | None = None,
     strength: float | None = None,
     fit: Fit = "crop",
+    paste: bool = True,
     scheduler: str | None = None,
     size: ImageSize | None = None,
     backend: str = "cpu",
@@ -106,7 +107,8 @@ def generate(
     The same seed gives the same image. `steps` and `guidance` are by default those of the bundle's manifest,
     and `size`, one of the bundle's sizes, is by default the first. With `image`, a file, generation begins
     from it, changes it by `strength`, and repaints it only where `mask` is white; `fit` says how the files
-    are fitted to the model's size (docs/image-to-image.md). For several images with the networks loaded once,
+    are fitted to the model's size, and `paste=False` leaves the rest as the autoencoder decodes it
+    (docs/image-to-image.md). For several images with the networks loaded once,
     use `msd.run.runtime.pipeline.Pipeline`. `save(path)` of the result writes a file, and `remarks` in its
     metadata are sentences on what was not used. Raises MsdError.
     """
@@ -127,6 +129,7 @@ def generate(
             guidance=guidance,
             image=read_initial_image(picked, image, mask, fit),
             strength=strength,
+            paste=paste,
             prompt_syntax=prompt_syntax,
             on_step=on_step,
         )

@@ -84,8 +84,11 @@ def source(folder: Path, size: tuple[int, int]) -> tuple[Path, Path]:
 def ours(case: Case, image: InitialImage, strength: float, scheduler: str) -> tuple[np.ndarray, np.ndarray]:
     """Return our last latents, NHWC, and our image in [0, 1]."""
     case.pipeline.scheduler = make_scheduler(case.bundle.manifest.scheduler, scheduler)
-    image = case.pipeline.generate(case.prompt, image=image, strength=strength, seed=SEED, steps=STEPS)
-    return image.latents, image.pixels / 255
+    settings: dict[str, Any] = {"paste": False} if image.mask is not None else {}
+    made = case.pipeline.generate(
+        case.prompt, image=image, strength=strength, seed=SEED, steps=STEPS, **settings
+    )
+    return made.latents, made.pixels / 255
 
 
 def theirs(

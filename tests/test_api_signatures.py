@@ -139,6 +139,7 @@ def test_a_size_given_twice_is_refused(tmp_path: Path) -> None:
         ("guidance", float("nan"), "guidance nan should be a number"),
         ("strength", 0.5, "give the image too"),
         ("mask", "mask.png", "give the image too"),
+        ("paste", False, "without a mask no pixels are pasted back"),
         ("size", msd.ImageSize(1, 1), "has no size 1x1"),
     ],
 )

@@ -16,6 +16,9 @@ import msd
 from msd.cli.generate import generate
 from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
+from msd.run.runtime.image import pixels
+from msd.run.runtime.initial_image import open_initial_image
+from msd.run.runtime.paste import FEATHER, depths
 from tests import checkpoints
 
 SETTINGS = ("--prompt", "a dog", "--steps", 4, "--guidance", 1)
@@ -86,12 +89,38 @@ def test_a_mask_and_the_way_to_fit_are_taken(bundle: Path, photo: Path, mask: Pa
     assert f"150×90 pixels, resized to {width}×{height} pixels; mask mask.png" in result.stderr
 
 
+def test_what_a_mask_keeps_is_kept_to_the_byte(bundle: Path, photo: Path, mask: Path, tmp_path: Path) -> None:
+    """Of a file that is cropped and resized, in each image of a batch, and not with --no-paste."""
+    width, height = size_of(bundle)
+    image = open_initial_image(photo, height, width, mask=mask)
+    assert image.mask is not None
+    kept, inner = image.mask[0, ..., 0] == 0, depths(image.mask[0, ..., 0]) == FEATHER
+    assert kept.any()
+    assert inner.any()
+    found = {}
+    for more in ((), ("--no-paste",)):
+        given = ("--image", photo, "--mask", mask, "--seed", 3, "--images", 2, *more)
+        result = run(bundle, *SETTINGS, *given, "-o", tmp_path / f"{len(more)}-{{seed}}.png", "--json")
+        assert result.exit_code == 0, result.output
+        assert [json.loads(line)["paste"] for line in result.stdout.splitlines()] == [not more] * 2
+        found[len(more)] = [np.asarray(Image.open(tmp_path / f"{len(more)}-{seed}.png")) for seed in (3, 4)]
+    for pasted, whole in zip(found[0], found[1], strict=True):
+        assert np.array_equal(pasted[kept], pixels(image.pixels[0])[kept])
+        assert not np.array_equal(whole[kept], pasted[kept])
+        assert np.array_equal(whole[inner], pasted[inner])
+    assert not np.array_equal(found[0][0], found[0][1])
+
+
 def test_the_api_gives_the_same_image(bundle: Path, photo: Path, mask: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.png"
     assert run(bundle, *SETTINGS, "--image", photo, "--mask", mask, "-o", out).exit_code == 0
-    image = msd.generate(bundle, "a dog", steps=4, guidance=1, image=photo, mask=mask)
+    settings: dict[str, Any] = {"steps": 4, "guidance": 1, "image": photo, "mask": mask}
+    image = msd.generate(bundle, "a dog", **settings)
     with Image.open(out) as written:
         np.testing.assert_array_equal(np.asarray(written), image.pixels)
+    whole = msd.generate(bundle, "a dog", paste=False, **settings)
+    np.testing.assert_array_equal(whole.latents, image.latents)
+    assert not np.array_equal(whole.pixels, image.pixels)
 
 
 def test_what_cannot_be_is_refused(
@@ -116,6 +145,9 @@ def test_what_cannot_be_is_refused(
         result = run(bundle, *useless, *SETTINGS, "-o", out)
         assert result.exit_code == 2
         assert f"{useless[0]} does nothing without --image" in result.stderr
+    result = run(bundle, *SETTINGS, "--image", photo, "--no-paste", "-o", out)
+    assert result.exit_code == 2
+    assert "--no-paste does nothing without --mask" in result.stderr
     for strength in (0, 1.5):
         result = run(bundle, *SETTINGS, "--image", photo, "--strength", strength, "-o", out)
         assert result.exit_code == 2

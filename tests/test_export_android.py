@@ -259,6 +259,8 @@ def test_a_large_model_is_no_part_of_an_app(bundle: Bundle, tmp_path: Path) -> N
         ({"package": "com.1example"}, "is not an app's package"),
         ({"package": "com.in.sd"}, "has 'in' in it, a keyword of Kotlin or Java"),
         ({"package": "dev.msd.runtime"}, "is the package of the library's own classes"),
+        ({"name": " "}, "is not an app's name; it should be some words on one line"),
+        ({"name": "two\nlines"}, "is not an app's name"),
         ({"delivery": "pigeon"}, "no delivery is called 'pigeon'; there are asset-pack, ai-pack"),
         ({"min_ram": 8 * 10**9}, "use --min-ram with --delivery ai-pack"),
         ({"min_ram": 0, "delivery": "ai-pack"}, "must be positive"),

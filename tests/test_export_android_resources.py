@@ -22,11 +22,15 @@ NEWER = {"dataExtractionRules": "xml/data_extraction_rules"}
 """Attributes of the app's manifest that Android 10 does not know, and the resources that they name."""
 
 
+NAME = """?Bob's Café & <Co> \\ @home "7" twice"""
+"""The app's, with signs that mean more in a resource."""
+
+
 @pytest.fixture(scope="module")
 def exported(demo_int8: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo checkpoint as assets of the app; read only."""
     folder = tmp_path_factory.mktemp("app") / "android"
-    export_android(open_bundle(demo_int8), folder, AndroidSettings("assets", PACKAGE))
+    export_android(open_bundle(demo_int8), folder, AndroidSettings("assets", PACKAGE, name=NAME))
     return folder
 
 
@@ -45,6 +49,9 @@ def test_the_app_links_and_its_networks_are_stored(exported: Path, tmp_path: Pat
     said = badging(apk)
     assert f"package: name='{PACKAGE}'" in said
     assert f"launchable-activity: name='{PACKAGE}.StudioActivity'" in said
+    label = re.search("application-label:'(.*)'\n", said)
+    assert label
+    assert re.sub(r"\\(.)", r"\1", label[1]) == NAME, "aapt2 shows some signs behind backslashes"
     with zipfile.ZipFile(apk) as archive:
         entries = {entry.filename: entry for entry in archive.infolist()}
         for file in app.load_manifest(assets / "sd-models" / app.NAME).files:

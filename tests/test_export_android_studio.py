@@ -23,6 +23,7 @@ OPENED = ["ENCODING", "COMPILING", "ENCODING", "COMPILING", *STEPS]
 KEPT = ["ENCODING", "COMPILING", "ENCODING", *STEPS]
 """The same when the U-Net was kept, too."""
 
+REMARK = "the vocabulary of 674 tokens has only pieces of these words: circle"
 COMPILING = "Compiling the U-Net for the GPU. The first time takes longest."
 
 
@@ -151,14 +152,11 @@ def test_the_screen_turns_while_an_image_is_generated_which_is_saved_and_shared(
         seen = process.ask("screen", home=str(android_projects.home(tmp_path)))
     assert seen["at first"] == ["generate"]
     assert seen["refused"] == "A seed is a whole number from 0 to 9223372036854775807."
-    assert seen["turned"] == [
-        "cancel",
-        COMPILING,
-        "true",
-    ]
-    assert seen["done"] == ["generate", "save", "Seed 7", "false"]
-    assert seen["saved"] == ["generate", "share", "Saved in Pictures/Stable Diffusion"]
-    assert seen["left"] == COMPILING
+    assert (seen["unguided"], seen["guidance"]) == ("Guidance is a number from 0 to 1000.", 3.5)
+    assert seen["turned"] == ["cancel", f"{COMPILING}\n{REMARK}", "true"]
+    assert seen["done"] == ["generate", "save", f"Seed 7\n{REMARK}", "false"]
+    assert seen["saved"] == ["generate", "share", f"Saved in Pictures/Stable Diffusion\n{REMARK}"]
+    assert seen["left"] == f"{COMPILING}\n{REMARK}"
     assert (seen["described"], seen["shown"]) == ("The image for: a red circle", WIDTH * 8)
     assert seen["gallery"] == [f"PNG {WIDTH * 8}x{HEIGHT * 8}", 1, 0]
     assert seen["shared"] == ["android.intent.action.CHOOSER"]

@@ -16,6 +16,7 @@ from msd.graph.parity import psnr
 from msd.run.runners.engine import Engine
 from msd.run.runners.registry import find_backend
 from msd.run.runners.runner import Conditions
+from msd.run.runtime.image import pixels
 from msd.run.runtime.initial_image import InitialImage
 from msd.run.runtime.noise import posterior_noise
 from msd.run.runtime.pipeline import Pipeline
@@ -125,6 +126,14 @@ def test_an_image_that_begins_from_an_image_is_the_runtime_s(
         strength=strength,
     )  # fmt: skip
     require_equal(found, wanted)
+    if image.mask is not None:
+        kept = image.mask[0, ..., 0] == 0
+        assert np.array_equal(shown(found)[kept], pixels(image.pixels[0])[kept])
+        (whole,) = generated(kotlin, folder, image=sent_image(image, strength), paste=False)["images"]
+        assert whole["latents"] == found["latents"]
+        assert not np.array_equal(shown(whole)[kept], shown(found)[kept])
+        inner = np.s_[9:16, 13:37]
+        assert np.array_equal(shown(whole)[inner], shown(found)[inner])
 
 
 def test_the_posterior_s_noise_is_the_runtime_s(kotlin: Jvm) -> None:
@@ -295,5 +304,7 @@ def test_impossible_requests_are_refused_at_once(kotlin: Jvm, plain_app: Path) -
         generated(kotlin, plain_app, steps=7)
     with pytest.raises(Refused, match="BadRequest: the seed -1 is negative"):
         generated(kotlin, plain_app, seed=-1)
+    with pytest.raises(Refused, match="BadRequest: without a mask no pixels are pasted back"):
+        generated(kotlin, plain_app, paste=False)
     with pytest.raises(Refused, match="BadRequest: previews after every -1 steps are impossible"):
         generated(kotlin, plain_app, previews=-1)

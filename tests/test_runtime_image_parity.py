@@ -14,7 +14,9 @@ from msd.conversion.convert import Settings, convert
 from msd.errors import BadBundle, BadConfig
 from msd.graph.parity import psnr
 from msd.models.demo import CHECKPOINT
+from msd.run.runtime.image import pixels
 from msd.run.runtime.initial_image import open_initial_image
+from msd.run.runtime.paste import FEATHER, depths
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.request import Request
 from msd.run.runtime.scheduler import make_scheduler
@@ -96,6 +98,21 @@ def test_the_demo_repaints_a_scene_as_diffusers_does(tmp_path: Path, demo_encode
     case = Case(CHECKPOINT, open_bundle(demo_encoder), (128, 128))
     assert_same(case, tmp_path, False, 0.6, "ddim", FLOAT)
     assert_same(case, tmp_path, True, 0.6, "ddim", FLOAT)
+
+
+def test_an_inpainting_model_keeps_what_the_mask_keeps(inpainting: Path, tmp_path: Path) -> None:
+    case = converted(inpainting, "float32")
+    file, mask = source(tmp_path, case.size)
+    image = open_initial_image(file, *case.size, mask=mask)
+    made = case.pipeline.generate(case.prompt, image=image, seed=SEED, steps=STEPS)
+    assert image.mask is not None
+    kept = image.mask[0, ..., 0] == 0
+    assert 0 < kept.mean() < 1
+    assert np.array_equal(made.pixels[kept], pixels(image.pixels[0])[kept])
+    whole = case.pipeline.generate(case.prompt, image=image, seed=SEED, steps=STEPS, paste=False)
+    assert not np.array_equal(whole.pixels[kept], made.pixels[kept])
+    inner = depths(image.mask[0, ..., 0]) == FEATHER
+    assert np.array_equal(whole.pixels[inner], made.pixels[inner])
 
 
 def test_the_same_seed_gives_the_same_image(ordinary: Path, tmp_path: Path) -> None:

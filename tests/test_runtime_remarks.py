@@ -61,9 +61,9 @@ FOREIGN = [
     ("a __colour__ ball", "__colour__; nothing is chosen at random", BOTH),
     ("a red++ ball", "red++; (word:1.2) has a weight", BOTH),
     ("a (red ball)1.4", "(red ball)1.4; (word:1.2) has a weight", BOTH),
-    ("a (red:1.4) ball", "(red:1.4); --prompt-syntax weights reads weights", PLAIN),
-    ("a ((red)) ball, [[blue]]", "((red)), [[blue]]; --prompt-syntax weights", PLAIN),
-    (r"a ball \(red\)", r"\(, \); backslashes too; --prompt-syntax weights", PLAIN),
+    ("a (red:1.4) ball", "(red:1.4); msd generate --prompt-syntax weights reads weights", PLAIN),
+    ("a ((red)) ball, [[blue]]", "((red)), [[blue]]; msd generate --prompt-syntax weights", PLAIN),
+    (r"a ball \(red\)", r"\(, \); backslashes too; msd generate --prompt-syntax weights", PLAIN),
 ]
 
 

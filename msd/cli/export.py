@@ -39,6 +39,7 @@ def load_export_report(path: Path | None) -> Report | None:
     help="How the model reaches a phone.",
 )
 @click.option("--package", default="com.example.sd", show_default=True, help="The app's package.")
+@click.option("--name", default="Stable Diffusion", show_default=True, help="What a phone calls the app.")
 @click.option("--app", is_flag=True, help="Write a whole Gradle project, which builds an app.")
 @click.option(
     "--expect",
@@ -65,6 +66,7 @@ def export_android(
     force: bool,
     delivery: Delivery,
     package: str,
+    name: str,
     app: bool,
     expect: Path | None,
     min_ram: float | None,
@@ -89,6 +91,7 @@ def export_android(
     settings = AndroidSettings(
         delivery=delivery,
         package=package,
+        name=name,
         min_ram=None if min_ram is None else reported(min_ram),
         app=app,
         expect=expect,

@@ -13,11 +13,14 @@ from msd.cli.command import Command
 from msd.cli.export import load_export_report, one_size_of
 from msd.cli.plain import say, say_json
 from msd.cli.progress import component_progress
-from msd.export.web.manifest import RUNTIMES
+from msd.export.web.manifest import RUNTIMES, TITLE
 
 if TYPE_CHECKING:
     from msd.bundle import ImageSize
     from msd.export.web.manifest import Runtime, WebManifest
+
+MANY = 10
+"""Denoising steps; a model with fewer was trained for them."""
 
 EXAMPLE = """\b
 Examples:
@@ -48,6 +51,8 @@ Examples:
     show_default=True,
     help="Run each network once on the CPU, so that the page can compare a device's numbers with it.",
 )
+@click.option("--title", default=TITLE, show_default=True, help="The title of the page.")
+@click.option("--name", show_default="that of the weights", help="What the page calls the model.")
 @options.json_files()
 def export_web(
     bundle: Path,
@@ -62,6 +67,8 @@ def export_web(
     runtime: Runtime,
     litert_js: Path | None,
     expected: bool,
+    title: str,
+    name: str | None,
     as_json: bool,
 ) -> None:
     """Write a web page that generates images with the folder BUNDLE on the GPU of whoever opens it.
@@ -77,11 +84,14 @@ def export_web(
 
     if litert_js and runtime != "litert":
         raise click.UsageError("--litert-js is for --runtime litert.")
-    settings = WebSettings(runtime=runtime, expected=expected, litert_js=litert_js)
+    for option, text in ("--title", title), ("--name", name):
+        if text is not None and not text.strip():
+            raise click.UsageError(f"{option} is empty; leave it out for the default.")
+    settings = WebSettings(runtime=runtime, expected=expected, litert_js=litert_js, title=title, name=name)
     with one_size_of(open_bundle(bundle, verify=True), size) as picked:
         manifest = describe(
             picked,
-            steps=steps,
+            steps=steps or _offered(picked.manifest.images.steps),
             scheduler=scheduler,
             guidance=guidance,
             licence=licence,
@@ -90,6 +100,11 @@ def export_web(
         with component_progress() as on_progress:
             web = export(picked, output, manifest, settings, force, on_progress)
     _print(web, output, manifest.weights.licence, as_json)
+
+
+def _offered(steps: int) -> tuple[int, ...]:
+    """Return the numbers of steps that a visitor chooses from: a few-step model has but its own."""
+    return (steps, steps // 2, 3 * steps // 2) if steps >= MANY else (steps,)
 
 
 def _print(web: WebManifest, output: Path, licence: str | None, as_json: bool) -> None:

@@ -126,12 +126,25 @@ def generate(
 def _generate(
     pipeline: Pipeline, requests: Sequence[Request], on_preview: OnPreview | None
 ) -> list[GeneratedImage]:
-    """Return the images; say first what of the requests is not used, and what is done to the image."""
-    for remark in dict.fromkeys(remark for request in requests for remark in pipeline.remarks(request)):
-        say(f"warning: {remark}", err=True)
+    """Return the images; say what of the requests is not used, and what is done to the image.
+
+    What only the networks on the GPU tell is said after the images.
+    """
+    said = _say_remarks(pipeline, requests)
     _say_what_is_read(requests[0])
     with step_progress() as on_step:
-        return pipeline.generate_all(requests, on_step, on_preview=on_preview)
+        images = pipeline.generate_all(requests, on_step, on_preview=on_preview)
+    _say_remarks(pipeline, requests, said)
+    return images
+
+
+def _say_remarks(pipeline: Pipeline, requests: Sequence[Request], said: Sequence[str] = ()) -> list[str]:
+    """Print and return what of the requests is not used, but for what was `said` before."""
+    remarks = dict.fromkeys(remark for request in requests for remark in pipeline.remarks(request))
+    new = [remark for remark in remarks if remark not in said]
+    for remark in new:
+        say(f"warning: {remark}", err=True)
+    return new
 
 
 @contextmanager

@@ -40,6 +40,7 @@ def _requests(
     image: Path | None,
     mask: Path | None,
     fit: Fit,
+    paste: bool,
     seed: int,
     images: int,
     steps: int | None,
@@ -49,6 +50,8 @@ def _requests(
     """Return a function that returns a request for each image, with consecutive seeds."""
     if image is None:
         options.refuse_given(("mask", "strength", "fit"), "without --image")
+    if mask is None:
+        options.refuse_given(("paste",), "without --mask")
 
     def make(bundle: Bundle) -> list[Request]:
         from msd.run.runtime.needs import read_initial_image
@@ -56,7 +59,7 @@ def _requests(
 
         start = read_initial_image(bundle, image, mask, fit)
         own = bundle.manifest.images.unless(steps, guidance)
-        common = {"steps": own.steps, "guidance": own.guidance, "image": start, **settings}
+        common = {"steps": own.steps, "guidance": own.guidance, "image": start, "paste": paste, **settings}
         return [Request(seed=seed + i, **common) for i in range(images)]
 
     return make
@@ -101,6 +104,12 @@ request_options = options.gathered(
         default="crop",
         show_default=True,
         help="Crop the centre of the image to the model's aspect ratio, or distort the image.",
+    ),
+    click.option(
+        "--paste/--no-paste",
+        default=True,
+        show_default=True,
+        help="Restore the pixels outside the mask, which the autoencoder changes a little.",
     ),
     options.steps(help="Denoising steps."),
     options.guidance(),

@@ -126,7 +126,8 @@ def refuse_given(names: Iterable[str], because: str) -> None:
     for parameter in context.command.params:
         source = context.get_parameter_source(str(parameter.name))
         if parameter.name in names and source is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{parameter.opts[0]} does nothing {because}.")
+            no = parameter.secondary_opts if context.params.get(parameter.name) is False else ()
+            raise click.UsageError(f"{[*no, *parameter.opts][0]} does nothing {because}.")
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:

@@ -43,6 +43,7 @@ internal fun JSONObject.request(): Request = Request(
     guidance = if (isNull("guidance")) null else getDouble("guidance"),
     previewEvery = optInt("previews"),
     image = optJSONObject("image")?.initialImage(),
+    paste = optBoolean("paste", true),
 )
 
 private fun JSONObject.initialImage(): InitialImage {
@@ -157,7 +158,7 @@ private suspend fun cancelAfterTwoSteps(pipeline: Pipeline, command: JSONObject)
     return ended
 }
 
-private fun pipeline(command: JSONObject, opener: Opener): Pipeline {
+internal fun pipeline(command: JSONObject, opener: Opener): Pipeline {
     val folder = File(command.getString("folder"))
     val manifest = Manifest.open(folder)
     return Pipeline(manifest, ClipTokenizer.openAll(manifest, folder), opener)

@@ -23,8 +23,10 @@ private val COMMANDS: Map<String, (JSONObject) -> Any?> = mapOf(
     "sinusoids" to ::sinusoids,
     "pixels" to { pixels(floats(it.getString("image"))).toList() },
     "fitted" to ::fittedPhoto,
+    "paste" to ::pasted,
     "check" to { Verify(File(it.getString("notes"))).check(manifest(it), File(it.getString("folder"))) },
     "generate" to ::generate,
+    "remarks" to { pipeline(it, Fakes("")).use { opened -> opened.remarks(it.request()) } },
     "generate served" to ::generateServed,
     "cancel compiling" to ::cancelCompiling,
     "coroutines" to ::byCoroutines,
@@ -75,6 +77,13 @@ private fun fittedPhoto(command: JSONObject): Any {
         }
     }
     return manifest(command).fitted(photo).toList()
+}
+
+/** Pastes what a mask keeps over a generated image, both with a colour per pixel. */
+private fun pasted(command: JSONObject): Any {
+    fun numbers(name: String) = command.getJSONArray(name).run { IntArray(length(), ::getInt) }
+    val repaint = numbers("mask").run { BooleanArray(size) { get(it) == 1 } }
+    return InitialImage(numbers("kept"), 1.0, repaint).paste(numbers("generated"), command.getInt("width")).toList()
 }
 
 private fun schedules(command: JSONObject): Any =

@@ -164,6 +164,12 @@ internal fun screen(command: JSONObject): JSONObject {
     val refused = onMain { portrait.findViewById<EditText>(R.id.seed).error.toString() }
     onMain {
         portrait.type(R.id.seed, "7")
+        portrait.type(R.id.guidance, "1000.5")
+        portrait.click(R.id.generate)
+    }
+    val unguided = onMain { portrait.findViewById<EditText>(R.id.guidance).error.toString() }
+    onMain {
+        portrait.type(R.id.guidance, "3.5")
         portrait.click(R.id.generate)
     }
     process.awaitUnet()
@@ -182,6 +188,8 @@ internal fun screen(command: JSONObject): JSONObject {
     return said(
         "at first" to atFirst,
         "refused" to refused,
+        "unguided" to unguided,
+        "guidance" to seen.states.last().request?.guidance,
         "turned" to turned,
         "done" to done,
         "saved" to saved,

@@ -26,6 +26,7 @@ new BroadcastChannel('stand-in').onmessage = ({ data }) => globalThis.questions.
 """
 MODEL = {
     "name": "Stable Diffusion 2.1 base",
+    "example": "a photograph of an astronaut riding a horse",
     "width": 512,
     "height": 512,
     "steps": [20, 10, 4],

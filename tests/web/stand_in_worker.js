@@ -4,7 +4,7 @@
  *
  * It tells the test each question on the channel "stand-in", and reads stand-in.json anew for every question:
  * `inspection`, `fail` (a code by call), `hold` (the progress after which it waits for cancel), `delay` in
- * milliseconds, `verdict`.
+ * milliseconds, `verdict`, `remarks` on every prompt.
  */
 const channel = new BroadcastChannel('stand-in');
 const running = new Map();
@@ -66,8 +66,9 @@ const CALLS = {
     fetched = total;
   },
 
-  async generate({ inspection }, { prompt, seed, steps, previewEvery }, tell) {
+  async generate({ inspection, remarks }, { prompt, seed, steps, previewEvery }, tell) {
     const { width, height } = inspection.model;
+    if (remarks) await tell({ stage: 'remarks', remarks });
     await tell({ stage: 'loading', network: 'text encoder' });
     await tell({ stage: 'encoding' });
     await tell({ stage: 'loading', network: 'U-Net' });

@@ -13,7 +13,10 @@ from click.testing import CliRunner, Result
 
 from msd.bundle import open_bundle
 from msd.cli import msd
+from msd.export.app.example import example_prompt
 from msd.export.app.manifest import describe, load_manifest
+from msd.models.demo import CHECKPOINT
+from msd.run.runtime.tokenizer import open_tokenizer
 from tests.web.networks import tiny_bundle
 
 ROLES = ["text_encoder", "unet", "vae_decoder"]
@@ -135,3 +138,34 @@ def test_options_that_do_not_fit_are_refused(tiny: Path, tmp_path: Path) -> None
     assert shown.exit_code == 1
     assert "LiteRT.js" in shown.output or "litert" in shown.output
     assert not (tmp_path / "site").exists()
+
+
+def test_the_page_has_the_title_and_the_model_s_name(tiny: Path, tmp_path: Path) -> None:
+    named = ("--title", 'Boats & "harbours"', "--name", "Boats 1", "--no-expected")
+    shown = run("export-web", tiny, "-o", tmp_path / "site", *named)
+    assert shown.exit_code == 0, shown.output
+    page = (tmp_path / "site/index.html").read_text("utf-8")
+    assert page.count("Boats &amp; &quot;harbours&quot;</") == 2
+    assert "Pictures from your own GPU" not in page
+    installed = json.loads((tmp_path / "site/manifest.webmanifest").read_text("utf-8"))
+    assert installed["name"] == named[1]
+    assert web_manifest(tmp_path / "site")["name"] == "Boats 1"
+    assert (tmp_path / "site/README.md").read_text("utf-8").startswith("# Boats 1: ")
+
+
+def test_a_visitor_chooses_among_steps_and_begins_with_an_example(
+    site: Path, tiny: Path, tmp_path: Path
+) -> None:
+    assert run("export-web", tiny, "-o", tmp_path / "site", "--no-expected").exit_code == 0
+    manifest = load_manifest(tmp_path / "site/model/sd-manifest.json")
+    assert [schedule.count for schedule in manifest.schedules] == [20, 10, 30]
+    assert web_manifest(site)["example"] == example_prompt(open_tokenizer(tiny / "tokenizer"))
+    assert example_prompt(open_tokenizer(CHECKPOINT / "tokenizer")).startswith("two red circles")
+    assert web_manifest(site)["name"] == load_manifest(site / "model/sd-manifest.json").weights.name
+
+
+def test_an_empty_title_is_refused(tiny: Path, tmp_path: Path) -> None:
+    for option in ("--title", "--name"):
+        refused = run("export-web", tiny, "-o", tmp_path / "site", option, " ")
+        assert refused.exit_code == 2
+        assert f"{option} is empty; leave it out for the default." in refused.output

@@ -11,6 +11,7 @@ import pytest
 from msd.bundle import open_bundle
 from msd.export.app.manifest import NAME
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
+from msd.run.runtime.image import pixels
 from msd.run.runtime.initial_image import InitialImage
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.scheduler import SCHEDULERS
@@ -94,10 +95,14 @@ def require_equal(found: dict[str, Any], wanted: Any) -> None:
 
 
 def require_pixels(found: dict[str, Any], wanted: np.ndarray) -> None:
+    assert np.abs(rgb(found).astype(int) - wanted).max() <= 1
+    assert len(np.unique(rgb(found))) > 20
+
+
+def rgb(found: dict[str, Any]) -> np.ndarray:
     rgba = levels(found["rgba"]).reshape(found["height"], found["width"], 4)
     assert (rgba[..., 3] == 255).all()
-    assert np.abs(rgba[..., :3].astype(int) - wanted).max() <= 1
-    assert len(np.unique(rgba)) > 20
+    return rgba[..., :3]
 
 
 MODELS: dict[str, tuple[dict[str, Any], float]] = {
@@ -168,6 +173,22 @@ def test_an_image_that_begins_from_an_image_is_the_runtime_s(
         require_equal(page["images"][0], wanted)
 
 
+def test_what_a_mask_keeps_is_pasted_back(tmp_path: Path) -> None:
+    """To the byte, over previews too; what is repainted is the same without."""
+    image = photo(masked=True)
+    assert image.mask is not None
+    kept, levels_of = image.mask[0, ..., 0] == 0, pixels(image.pixels[0])
+    folder = write_app(tmp_path / "app", encoder=True)
+    wishes = {"image": asked(image), "strength": 0.5, "previewEvery": 1}
+    pasted, whole = generated(case(folder, **wishes), case(folder, **wishes, paste=False))
+    previews = [said["preview"] for said in pasted["told"] if "preview" in said]
+    assert len(previews) == 2
+    for each in (*pasted["images"], *previews):
+        assert np.array_equal(rgb(each)[kept], levels_of[kept])
+    assert not np.array_equal(rgb(whole["images"][0])[kept], levels_of[kept])
+    assert np.array_equal(rgb(whole["images"][0])[9:16, 13:37], rgb(pasted["images"][0])[9:16, 13:37])
+
+
 STEPS_TOLD = [{"stage": "denoising", "step": i, "steps": STEPS} for i in range(1, STEPS + 1)]
 
 
@@ -231,6 +252,7 @@ def test_impossible_requests_are_refused_and_nothing_is_opened(plain_app: Path, 
         case(plain_app, previewEvery=0.5),
         case(plain_app, negativePrompt="🦊" * 20_001),
         case(plain_app, prompt="x" * 20_001),
+        case(plain_app, paste=False),
     )
     messages = [page["images"][0]["message"] for page in found]
     assert messages == [
@@ -245,6 +267,7 @@ def test_impossible_requests_are_refused_and_nothing_is_opened(plain_app: Path, 
         "previews after every -1 steps are impossible",
         "previews after every 0.5 steps are impossible",
         *2 * ["a prompt has 20001 letters, and at most 20000 are read"],
+        "without a mask no pixels are pasted back: leave out paste: false",
     ]
     assert {page["images"][0]["code"] for page in found} == {"bad-request"}
     assert [page["log"] for page in found] == [[]] * len(messages)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -125,3 +126,15 @@ def test_an_image_is_the_one_that_the_cpu_generates(converted: Callable[[str], P
         with Image.open(image) as opened:
             arrays.append(np.asarray(opened.convert("RGB"), np.float64))
     assert psnr(*arrays) >= 60
+
+
+def test_a_gpu_without_float16_is_named_where_it_was_asked_for(
+    converted: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """On stderr, once, and in the image's metadata; SwiftShader has no shader-f16."""
+    words = ["generate", str(converted("sd15")), "--prompt", "fox", "--steps", "1", "--backend", "webgpu"]
+    result = CliRunner().invoke(msd, [*words, "--precision", "fp16", "-o", str(tmp_path / "a.png"), "--json"])
+    assert result.exit_code == 0, result.output
+    said = f"fp16 was requested, but {device().name} computes in fp32"
+    assert [line for line in result.stderr.splitlines() if "fp16" in line] == [f"warning: {said}"]
+    assert said in json.loads(result.stdout)["remarks"]

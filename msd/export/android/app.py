@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from xml.sax.saxutils import escape
+
 from msd.export.android.project import APP, GROUP, TARGETING, Project
 from msd.export.android.templates import fill, kotlin_in
 
-NAME = "Stable Diffusion"
 RESOURCES = (
     "drawable/ic_front.xml",
     "layout/studio.xml",
@@ -23,7 +24,7 @@ RESOURCES = (
 
 def app_texts(project: Project) -> dict[str, str]:
     """Return the texts of the app's module, by their paths in the project."""
-    package, catalog = project.settings.package, project.catalog
+    package, catalog, app_name = project.settings.package, project.catalog, resource(project.settings.name)
     return {
         f"{APP}/build.gradle.kts": fill(
             "app/build.gradle.kts", package=package, catalog=catalog, packs=project.pack_lines()
@@ -31,11 +32,17 @@ def app_texts(project: Project) -> dict[str, str]:
         f"{APP}/lint.xml": fill("app/lint.xml", catalog=catalog),
         f"{APP}/proguard-rules.pro": fill("app/proguard-rules.pro"),
         f"{APP}/src/main/AndroidManifest.xml": fill("app/AndroidManifest.xml"),
-        **{f"{APP}/src/main/res/{name}": fill(f"app/res/{name}", app_name=NAME) for name in RESOURCES},
+        **{f"{APP}/src/main/res/{name}": fill(f"app/res/{name}", app_name=app_name) for name in RESOURCES},
         **_sources(project, "main", "kotlin"),
         **_targeting(project),
         **_test(project),
     }
+
+
+def resource(text: str) -> str:
+    """Return a text on one line as a string resource of Android has it, in which some signs mean more."""
+    escaped = escape(text.replace("\\", "\\\\").replace("'", "\\'").replace('"', '\\"'))
+    return f"\\{escaped}" if escaped[0] in "@?" else escaped
 
 
 def _sources(project: Project, kind: str, template: str) -> dict[str, str]:

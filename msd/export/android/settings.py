@@ -28,10 +28,10 @@ KEYWORDS = """
 class AndroidSettings:
     """The settings of an export for Android.
 
-    `package` is the app's package, `min_ram` the least memory that a device reports in bytes, `licence` that
-    of the weights; `steps`, `scheduler`, `guidance` and `report` are arguments of
-    `msd.export.app.manifest.describe`. `app`: a whole Gradle project, not modules for an existing one.
-    `expect`: a PNG of `msd generate`, which a test generates again on a phone.
+    `package` is the app's package, `name` what a phone calls it, `min_ram` the least memory that a device
+    reports in bytes, `licence` that of the weights; `steps`, `scheduler`, `guidance` and `report` are
+    arguments of `msd.export.app.manifest.describe`. `app`: a whole Gradle project, not modules for an
+    existing one. `expect`: a PNG of `msd generate`, which a test generates again on a phone.
     """
 
     delivery: Delivery = "asset-pack"
@@ -44,6 +44,7 @@ class AndroidSettings:
     report: Report | None = None
     app: bool = False
     expect: Path | None = None
+    name: str = "Stable Diffusion"
 
 
 def reported(sold: float) -> int:
@@ -66,6 +67,8 @@ def check(settings: AndroidSettings) -> None:
         )
     if settings.package.startswith("dev.msd.") or settings.package == "dev.msd":
         raise BadConfig(f"{settings.package} is the package of the library's own classes; choose another")
+    if not settings.name.strip() or not settings.name.isprintable():
+        raise BadConfig(f"{settings.name!r} is not an app's name; it should be some words on one line")
     if settings.min_ram is not None and settings.delivery != "ai-pack":
         raise BadConfig("only AI packs select devices by memory; use --min-ram with --delivery ai-pack")
     if settings.min_ram is not None and settings.min_ram < 1:

@@ -10,6 +10,8 @@ sd-export.json                    the list of exported files
 
 from __future__ import annotations
 
+import html
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,15 +22,17 @@ from string import Template
 import msd
 from msd.bundle import Bundle
 from msd.export.app import manifest as app
+from msd.export.app.example import example_prompt
 from msd.export.app.model_files import licence_of, networks, require_gpu
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
 from msd.export.folder import exporting, finish, require_free
 from msd.export.web.expected import write_expected
 from msd.export.web.litert import copy_litert_js, require_litert_js, write_shards
-from msd.export.web.manifest import NAME, Runtime, WebManifest, WebNetwork, dump_manifest
+from msd.export.web.manifest import NAME, TITLE, Runtime, WebManifest, WebNetwork, dump_manifest
 from msd.export.web.programs import write_programs
 from msd.export.web.shell import write_shell
 from msd.export.web.web_file import web_file
+from msd.run.runtime.tokenizer import open_tokenizer
 
 MODEL = "model"
 
@@ -39,11 +43,14 @@ OnProgress = Callable[[str, str, int, int], None]
 @dataclass(frozen=True)
 class WebSettings:
     """The runtime of the page; whether it can compare a device's numbers with the CPU's, for which each
-    network runs once; and a folder with LiteRT.js, which is fetched without one."""
+    network runs once; a folder with LiteRT.js, which is fetched without one; the page's title; and what it
+    calls the model, where that is not the name of the weights."""
 
     runtime: Runtime = "msd"
     expected: bool = True
     litert_js: Path | None = None
+    title: str = TITLE
+    name: str | None = None
 
 
 def export_web(
@@ -68,7 +75,7 @@ def export_web(
         require_litert_js(settings.litert_js)
     with exporting(out, sum(file.bytes for file in manifest.files)) as staging:
         model = staging / MODEL
-        _copy_page(staging)
+        _copy_page(staging, settings.title)
         model.mkdir()
         app.write_manifest(manifest, bundle, model)
         written = tuple(_networks(bundle, manifest, settings, model, on_progress or _unwatched))
@@ -76,6 +83,8 @@ def export_web(
         web = WebManifest(
             runtime=settings.runtime,
             model=manifest.model,
+            name=settings.name or manifest.weights.name,
+            example=example_prompt(open_tokenizer(bundle.folder / bundle.wiring.tokenizers[0])),
             app=web_file(model / app.NAME, model),
             vocabulary=web_file(model / VOCABULARY, model),
             merges=web_file(model / MERGES, model),
@@ -89,9 +98,13 @@ def export_web(
     return web
 
 
-def _copy_page(staging: Path) -> None:
+def _copy_page(staging: Path, title: str) -> None:
     with as_file(files(__package__).joinpath("site")) as site:
         shutil.copytree(site, staging, dirs_exist_ok=True)
+    page, installed = staging / "index.html", staging / "manifest.webmanifest"
+    page.write_text(page.read_text("utf-8").replace(TITLE, html.escape(title)), "utf-8")
+    named = installed.read_text("utf-8").replace(json.dumps(TITLE), json.dumps(title))
+    installed.write_text(named, "utf-8")
 
 
 def _networks(
@@ -123,7 +136,7 @@ def _networks(
 def _readme(manifest: app.AppManifest, web: WebManifest) -> str:
     text = files(__package__).joinpath("README.template.md").read_text("utf-8")
     return Template(text).substitute(
-        name=" ".join(manifest.weights.name.split()),
+        name=" ".join(web.name.split()),
         msd=msd.__version__,
         megabytes=round(web.fetched["fp16"] / 1e6),
         licence=licence_of(manifest),

@@ -12,6 +12,8 @@ from msd.files import schema
 
 FORMAT = 1
 NAME = "web-manifest.json"
+TITLE = "Pictures from your own GPU"
+"""Of the page as it lies in site/."""
 
 Runtime = Literal["msd", "litert"]
 RUNTIMES: tuple[Runtime, ...] = ("msd", "litert")
@@ -85,10 +87,15 @@ class LiteRtJs:
 
 @dataclass(frozen=True)
 class WebManifest:
-    """The content of web-manifest.json; `model` identifies the bundle, as in sd-manifest.json."""
+    """The content of web-manifest.json; `model` identifies the bundle, as in sd-manifest.json.
+
+    `name` is what the page calls the model, and `example` a prompt to begin with, "" where none is known.
+    """
 
     runtime: Runtime
     model: str
+    name: str
+    example: str
     app: WebFile
     vocabulary: WebFile
     merges: WebFile

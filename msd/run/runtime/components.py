@@ -95,11 +95,23 @@ class LoadedNetwork:
 
 @contextmanager
 def open_component(
-    bundle: Bundle, name: str, engine: Engine, watch: Watch = unwatched, wrap: Wrap | None = None
+    bundle: Bundle,
+    name: str,
+    engine: Engine,
+    watch: Watch = unwatched,
+    wrap: Wrap | None = None,
+    on_fallback: Callable[[str], None] | None = None,
 ) -> Iterator[LoadedNetwork]:
-    """Open one network of a bundle for a `with` block; raises BadBundle and what the engine raises."""
+    """Open one network of a bundle for a `with` block; raises BadBundle and what the engine raises.
+
+    `on_fallback` is called with a sentence where a GPU computes in fp32 though fp16 was asked for.
+    """
     description = bundle.component(name)
     with engine.on(description.runs_on).load(bundle.path(name)) as runner:
+        if on_fallback and engine.on(description.runs_on).precision == "fp16":
+            place = runner.placement
+            if place.precision != "fp16":
+                on_fallback(f"fp16 was requested, but {place.processor} computes in {place.precision}")
         yield LoadedNetwork(name, description, wrap(name, runner) if wrap else runner, watch)
 
 

@@ -48,6 +48,7 @@ from msd.run.runtime.needs import (
     tensor_of,
 )
 from msd.run.runtime.noise import noise
+from msd.run.runtime.paste import Levels, paste
 from msd.run.runtime.preview import OnPreview, Preview, preview_decoder
 from msd.run.runtime.prompt import TokenizedPrompt, tokenize
 from msd.run.runtime.prompt_syntax import PromptSyntax
@@ -113,6 +114,7 @@ class Pipeline:
         require_ids_fit(bundle, self.tokenizer.vocabulary.values())
         self.scheduler = bundle_scheduler(bundle, scheduler)
         self._together = together
+        self._fallbacks: dict[str, None] = {}
         self.execution, self._watch = execution, recorder.watch if recorder else unwatched
         self._resident = self._load_all() if execution == "resident" else None
 
@@ -140,11 +142,12 @@ class Pipeline:
         prompt_syntax: PromptSyntax = "plain",
         image: InitialImage | None = None,
         strength: float | None = None,
+        paste: bool = True,
         on_step: OnStep | None = None,
         latents: Float | None = None,
         on_preview: OnPreview | None = None,
     ) -> GeneratedImage:
-        """Return one image; the arguments up to `strength` are those of `Request`.
+        """Return one image; the arguments up to `paste` are those of `Request`.
 
         `latents` replace the initial `noise(seed, …)` and have its shape.
 
@@ -167,6 +170,7 @@ class Pipeline:
             prompt_syntax=prompt_syntax,
             image=image,
             strength=strength,
+            paste=paste,
         )
         return self.generate_all([request], on_step, None if latents is None else [latents], on_preview)[0]
 
@@ -202,10 +206,10 @@ class Pipeline:
             for name in steps:
                 networks.release(name)
             decoder = networks.take(self.family.decoder.name)
-            images = [self._decode(decoder, latent) for latent in final_latents]
+            images = [*map(partial(self._decode, decoder), requests, final_latents)]
             networks.release(decoder.name)
         return [
-            GeneratedImage(pixels(image), latent, self._metadata(request))
+            GeneratedImage(image, latent, self._metadata(request))
             for request, image, latent in zip(requests, images, final_latents, strict=True)
         ]
 
@@ -233,14 +237,18 @@ class Pipeline:
         ]
 
     def remarks(self, request: Request) -> tuple[str, ...]:
-        """Return what is not used of a request or of the pipeline's conditions, a sentence each."""
+        """Return what is not used of a request or of the pipeline's conditions, a sentence each.
+
+        That a GPU lacks fp16 is known once a network has been opened on it.
+        """
         places = {file.runs_on for file in self.bundle.manifest.components.values()}
         guidance = self.guidance(request.guidance)
         own = request_remarks(request, guidance, self.tokenizer, self.prompts(request))
-        return *own, *self.engine.unused(places)
+        return *own, *self.engine.unused(places), *self._fallbacks
 
     def _open(self, name: str, stop: Event) -> AbstractContextManager[LoadedNetwork]:
-        return open_component(self.bundle, name, self.engine.until(stop), self._watch, self._wrap)
+        engine, note = self.engine.until(stop), self._fallbacks.setdefault
+        return open_component(self.bundle, name, engine, self._watch, self._wrap, note)
 
     @contextmanager
     def _networks(self) -> Iterator[NetworksInMemory]:
@@ -327,9 +335,9 @@ class Pipeline:
         seconds: float,
         clean: Float,
     ) -> None:
-        def decode(latents: Float) -> Float:
+        def decode(latents: Float) -> Levels:
             decoder = networks.take(preview_decoder(self.bundle))
-            image = self._decode(decoder, latents)
+            image = self._decode(decoder, request, latents)
             if networks.execution == "sequential":
                 networks.release(decoder.name)
             return image
@@ -344,13 +352,14 @@ class Pipeline:
         )
         on_preview(preview)
 
-    def _decode(self, decoder: LoadedNetwork, latent: Float) -> Float:
+    def _decode(self, decoder: LoadedNetwork, request: Request, latent: Float) -> Levels:
         wiring = self.bundle.wiring
         is_preview = wiring.preview is not None and decoder.name == wiring.preview.component
         call = wiring.preview if is_preview and wiring.preview else wiring.decoder
         spec = tensor_of(self.bundle, call, "image")
         image: Float = decoder.rows(spec.name, {call.inputs[0].name: latent}).reshape(spec.shape[1:])
-        return require_finite(image, f"the image of the {title_of(decoder.name)}")
+        shown = pixels(require_finite(image, f"the image of the {title_of(decoder.name)}"))
+        return paste(shown, request.image) if request.image and request.paste else shown
 
     def _metadata(self, request: Request) -> dict[str, Any]:
         written = request.metadata()

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.bundle import Bundle
-from msd.run.runtime.image import pixels
 
 Float = npt.NDArray[np.float32]
 
@@ -31,11 +30,11 @@ class Preview:
     total: int
     seconds: float
     latents: Float
-    decode: Callable[[Float], Float]
+    decode: Callable[[Float], npt.NDArray[np.uint8]]
 
     def pixels(self) -> npt.NDArray[np.uint8]:
         """Return uint8 (height, width, 3). It runs the decoder, so call it before the next step."""
-        return pixels(self.decode(self.latents))
+        return self.decode(self.latents)
 
 
 def preview_decoder(bundle: Bundle) -> str:

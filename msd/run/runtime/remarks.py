@@ -3,6 +3,8 @@
 Other programs read more in prompts than CLIP's tokenizer does: AUTOMATIC1111's web UI has weights, BREAK,
 AND, LoRAs, and words that change from step to step; compel and ComfyUI have a syntax of their own, and
 extensions choose at random. Here all of that is text, but for the weights of the syntax "weights".
+
+The page (msd/export/web/site/msd/remarks.js) and apps (msd/export/android/kotlin/Remarks.kt) say the same.
 """
 
 from __future__ import annotations
@@ -23,7 +25,12 @@ SMALL = 10_000
 MOST_QUOTED = 3
 """Of the words or brackets of one kind, in a sentence."""
 
+WORD, BLANK = r"\p{L}\p{N}_", r"\t-\r\x85\p{Z}"
+"""What is of a word, and white space, in classes that Python, JavaScript, Java and Android read alike."""
+
+BEGIN, END = f"(?<![{WORD}])", f"(?![{WORD}])"
 ROUND, SQUARE = regex.compile(r"\(([^()]*)\)"), regex.compile(r"\[([^\[\]]*)\]")
+NUMBER = regex.compile(rf"[{BLANK}]*[+-]?(?:[0-9]+(?:[.,][0-9]+)?|[.,][0-9]+)[{BLANK}]*")
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class ForeignSyntax:
 def _has_number(inside: str) -> bool:
     """Whether the inside of a bracket ends in a number after a colon."""
     _, colon, number = inside.rpartition(":")
-    return bool(colon) and regex.fullmatch(r"\s*[+-]?\d*[.,]?\d+\s*", number) is not None
+    return bool(colon) and NUMBER.fullmatch(number) is not None
 
 
 def _has_choice(inside: str) -> bool:
@@ -56,7 +63,7 @@ def _has_choice(inside: str) -> bool:
     return "|" in inside
 
 
-WEIGHTS = "--prompt-syntax weights reads weights"
+WEIGHTS = "msd generate --prompt-syntax weights reads weights"
 STEADY = "words do not change from step to step"
 FOREIGN = (
     ForeignSyntax(
@@ -64,19 +71,20 @@ FOREIGN = (
     ),
     ForeignSyntax(regex.compile(r"<hypernet:[^<>]*>"), "hypernetworks are not supported"),
     ForeignSyntax(
-        regex.compile(r"\bembedding:\S+"),
+        regex.compile(rf"{BEGIN}embedding:[^{BLANK}]+"),
         "msd-convert --embedding adds a token, whose name alone stands for it",
     ),
     ForeignSyntax(
-        regex.compile(r"\bBREAK\b"), "long prompts are cut every 75 tokens (msd-convert --prompt-chunks)"
+        regex.compile(rf"{BEGIN}BREAK{END}"),
+        "long prompts are cut every 75 tokens (msd-convert --prompt-chunks)",
     ),
-    ForeignSyntax(regex.compile(r"\bAND\b"), "prompts are not combined"),
+    ForeignSyntax(regex.compile(rf"{BEGIN}AND{END}"), "prompts are not combined"),
     ForeignSyntax(SQUARE, STEADY, _has_number),
     ForeignSyntax(SQUARE, STEADY, _has_choice),
     ForeignSyntax(regex.compile(r"\{([^{}]*)\}"), "nothing is chosen at random", _has_choice),
-    ForeignSyntax(regex.compile(r"__[\w/-]+?__"), "nothing is chosen at random"),
+    ForeignSyntax(regex.compile(rf"__[{WORD}/-]+?__"), "nothing is chosen at random"),
     ForeignSyntax(
-        regex.compile(r"\b\w\w++\+\++(?=[\s,.)]|$)|\([^()]*\)(?:\++|\d*\.\d+)"),
+        regex.compile(rf"{BEGIN}[{WORD}]{{2,}}\+{{2,}}(?![^{BLANK},.)])|\([^()]*\)(?:\++|[0-9]*\.[0-9]+)"),
         f"(word:1.2) has a weight; {WEIGHTS}",
     ),
     ForeignSyntax(ROUND, WEIGHTS, _has_number, by=("plain",)),
@@ -124,7 +132,7 @@ def _foreign_places(text: str, syntax: str) -> dict[str, list[str]]:
 
 
 def _without(text: str, places: Iterable[Iterable[str]]) -> str:
-    for place in {place for found in places for place in found}:
+    for place in dict.fromkeys(place for found in places for place in found):
         text = text.replace(place, " ")
     return text
 
@@ -134,8 +142,13 @@ def _of_words(text: str, tokenizer: Tokenizer) -> Iterator[str]:
     size = len(tokenizer.vocabulary)
     if size >= SMALL:
         return
-    if unknown := [word for word in tokenizer.words(text) if len(word) > 1 and _is_spelled(word, tokenizer)]:
+    if unknown := spelled_words(text, tokenizer):
         yield f"the vocabulary of {size} tokens has only pieces of these words: {_quoted(unknown)}"
+
+
+def spelled_words(text: str, tokenizer: Tokenizer) -> list[str]:
+    """Return the words of `text` that a vocabulary has only in pieces."""
+    return [word for word in tokenizer.words(text) if len(word) > 1 and _is_spelled(word, tokenizer)]
 
 
 def _is_spelled(word: str, tokenizer: Tokenizer) -> bool:

@@ -22,8 +22,9 @@ class Request:
     `prompt_syntax` is that of both prompts (msd/run/runtime/prompt_syntax.py).
 
     With `image`, generation begins from it; `strength`, above 0 and at most 1, says how much of it changes.
-    By default that is 0.8, and 1 where a mask says what to repaint. Raises BadConfig for a strength without
-    an image, and for numbers and prompts beyond msd/bounds.py.
+    By default that is 0.8, and 1 where a mask says what to repaint. `paste` restores the pixels that the
+    mask keeps (msd/run/runtime/paste.py). Raises BadConfig for a strength without an image, for paste=False
+    without a mask, and for numbers and prompts beyond msd/bounds.py.
     """
 
     prompt: str
@@ -34,10 +35,13 @@ class Request:
     prompt_syntax: PromptSyntax = "plain"
     image: InitialImage | None = None
     strength: float | None = None
+    paste: bool = True
 
     def __post_init__(self) -> None:
         if self.image is None and self.strength is not None:
             raise BadConfig("a strength says how much of an image changes; give the image too")
+        if not self.paste and not self.is_masked:
+            raise BadConfig("without a mask no pixels are pasted back: leave out --no-paste (paste=False)")
         for name, value in (("seed", self.seed), ("steps", self.steps)):
             if not isinstance(value, Integral) or isinstance(value, bool):
                 raise BadConfig(f"{name} is {value!r}; a whole number was expected")
@@ -50,16 +54,22 @@ class Request:
                 raise BadConfig(f"a prompt has {len(text)} letters, and at most {MOST_PROMPT} are read")
 
     @property
+    def is_masked(self) -> bool:
+        """Whether a mask says what to repaint."""
+        return self.image is not None and self.image.mask is not None
+
+    @property
     def effective_strength(self) -> float | None:
         """The strength; None without an image."""
         if self.image is None or self.strength is not None:
             return self.strength
-        return STRENGTH if self.image.mask is None else INPAINTING_STRENGTH
+        return INPAINTING_STRENGTH if self.is_masked else STRENGTH
 
     def metadata(self) -> dict[str, Any]:
         """Return all that is set, as JSON values."""
-        names = [field.name for field in fields(self) if field.name not in ("image", "strength")]
+        names = [field.name for field in fields(self) if field.name not in ("image", "strength", "paste")]
         values = {name: getattr(self, name) for name in names}
         if self.image is None:
             return values
-        return {**values, "image": self.image.description, "strength": self.effective_strength}
+        pasted = {"paste": self.paste} if self.is_masked else {}
+        return {**values, "image": self.image.description, "strength": self.effective_strength, **pasted}

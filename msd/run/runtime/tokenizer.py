@@ -96,7 +96,7 @@ class Tokenizer:
             known = (letters[letter] for letter in word if letter in letters)
             spelled = word.encode() if token in contents else bytes(known)
             pieces += [spelled, blank]
-        return b"".join(pieces).decode("utf-8", "replace").strip()
+        return b"".join(pieces).decode("utf-8", "replace").strip(" ")
 
     @functools.cached_property
     def _tokens(self) -> dict[int, str]:

@@ -1,5 +1,6 @@
 package dev.msd.runtime
 
+import java.io.ByteArrayOutputStream
 import java.io.File
 import java.io.IOException
 import java.text.Normalizer
@@ -19,6 +20,13 @@ public class ClipTokenizer(
 ) {
     private val ids: Map<String, Int> = places(vocabulary)
     private val ranks: Map<String, Int> = places(merges)
+    private val tokens: List<String> = vocabulary
+
+    /** How many tokens there are. */
+    internal val size: Int get() = ids.size
+
+    /** How many ids fit between the start and the end token of a chunk. */
+    internal val room: Int get() = facts.length - 2
     private val early = facts.specials.filterNot { it.normalized }.sortedBy { -it.content.length }
     private val late = facts.specials.filter { it.normalized }.sortedBy { -it.content.length }
 
@@ -28,7 +36,6 @@ public class ClipTokenizer(
     /** Returns the ids of [text] in exactly [count] chunks, each with a start and an end token, cut and padded. */
     public fun chunks(text: String, count: Int): List<IntArray> {
         val inner = idsOf(text)
-        val room = facts.length - 2
         return List(count) { framed(inner.drop(it * room).take(room)) }
     }
 
@@ -40,16 +47,34 @@ public class ClipTokenizer(
         return ids
     }
 
-    private fun idsOf(text: String): List<Int> = cut(text, early).flatMap { (piece, special) ->
+    /** Returns the ids of [text] without start and end, not cut. */
+    internal fun idsOf(text: String): List<Int> = cut(text, early).flatMap { (piece, special) ->
         if (special != null) special.ids else cut(clean(piece), late).flatMap { (part, known) ->
             if (known != null) known.ids else words(part).flatMap(::merged)
         }
     }
 
+    /** Returns the words of [text], cleaned, without special tokens. */
+    internal fun wordsOf(text: String): List<String> = cut(text, early).filter { it.second == null }
+        .flatMap { cut(clean(it.first), late) }.filter { it.second == null }.flatMap { words(it.first) }
+
+    /** Returns the cleaned text of [ids], as far as they are whole characters. */
+    internal fun decode(ids: List<Int>): String {
+        val special = facts.specials.flatMapTo(HashSet(), SpecialToken::ids)
+        val bytes = ByteArrayOutputStream()
+        for (id in ids) {
+            val word = tokens[id].removeSuffix(LAST)
+            val spelled = if (id in special) word.toByteArray() else ByteArray(word.length) { ALPHABET.indexOf(word[it]).toByte() }
+            bytes.write(spelled, 0, spelled.size)
+            if (id in special || word != tokens[id]) bytes.write(' '.code)
+        }
+        return bytes.toString(Charsets.UTF_8.name()).trim(' ')
+    }
+
     /** Returns the ids of one word: its bytes, neighbours merged, the pair of the lowest rank first. */
     private fun merged(word: String): List<Int> {
         var symbols = word.toByteArray().map { ALPHABET[it.toInt() and 0xFF].toString() }
-        symbols = symbols.dropLast(1) + (symbols.last() + "</w>")
+        symbols = symbols.dropLast(1) + (symbols.last() + LAST)
         while (true) {
             val pairs = symbols.zipWithNext { left, right -> "$left $right" }
             val best = pairs.minByOrNull { ranks[it] ?: Int.MAX_VALUE }
@@ -163,7 +188,7 @@ internal fun kind(letter: Int): Kind = when (Character.getType(letter).toByte())
 
 internal fun lowercase(letter: Int): String = String(Character.toChars(letter)).lowercase(Locale.ROOT)
 
-private fun codePoints(text: String): Sequence<Int> = sequence {
+internal fun codePoints(text: String): Sequence<Int> = sequence {
     var at = 0
     while (at < text.length) {
         val letter = text.codePointAt(at)
@@ -171,6 +196,9 @@ private fun codePoints(text: String): Sequence<Int> = sequence {
         at += Character.charCount(letter)
     }
 }
+
+/** What the last symbol of a word ends in. */
+private const val LAST = "</w>"
 
 private val MARKERS = listOf("<|startoftext|>", "<|endoftext|>")
 private val FIXED = MARKERS + listOf("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")

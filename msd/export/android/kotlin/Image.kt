@@ -19,7 +19,9 @@ public fun pixels(image: FloatArray): IntArray {
     return argb
 }
 
-private const val OPAQUE = 0xFF shl 24
+/** Where red, green and blue are in an ARGB colour, in bits. */
+internal val SHIFTS: IntArray = intArrayOf(16, 8, 0)
+internal const val OPAQUE: Int = 0xFF shl 24
 
 /** Returns 0 to 255; halves go to the even number, as in NumPy. */
 private fun level(value: Float): Int = Math.rint(((value / 2 + 0.5f).coerceIn(0f, 1f) * 255).toDouble()).toInt()

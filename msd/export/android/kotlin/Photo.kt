@@ -54,6 +54,3 @@ private fun overWhite(argb: Int): Int {
         color or (((sum shr 8) + sum shr 8 shr 7) shl shift)
     }
 }
-
-private val SHIFTS = intArrayOf(16, 8, 0)
-private const val OPAQUE = 0xFF shl 24

@@ -44,6 +44,12 @@ public class Pipeline(
         return generation
     }
 
+    /** Returns what is not used of a request as its writer may have meant it, sentences for people. */
+    public fun remarks(request: Request): List<String> {
+        val guidance = Guidance.of(manifest, request.guidance ?: manifest.guidance)
+        return remarks(request, guidance, tokenizers.values.first(), manifest.promptChunks)
+    }
+
     /** Frees what is kept between images, when the images asked for so far are done; returns at once. */
     @Synchronized
     public fun trim() {

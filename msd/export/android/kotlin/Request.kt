@@ -3,7 +3,8 @@ package dev.msd.runtime
 /**
  * One image to generate. [steps] are those of the manifest's first schedule where they are null, and [guidance] is the
  * manifest's. The negative prompt needs guidance above 1. After every [previewEvery] steps there is a preview, if the
- * manifest names a network for it; 0 means none. With [image], generation begins from it.
+ * manifest names a network for it; 0 means none. With [image], generation begins from it; what its mask keeps is pasted
+ * back over the result and the previews, unless [paste] is false.
  */
 public class Request(
     public val prompt: String,
@@ -13,12 +14,16 @@ public class Request(
     public val guidance: Double? = null,
     public val previewEvery: Int = 0,
     public val image: InitialImage? = null,
+    public val paste: Boolean = true,
 )
 
 /** Returns the schedule of a request; throws [BadRequest] for what this model cannot do. */
 internal fun Manifest.scheduleOf(request: Request): Schedule {
     if (request.seed < 0) throw BadRequest("the seed ${request.seed} is negative; it should be 0 or more")
     if (request.previewEvery < 0) throw BadRequest("previews after every ${request.previewEvery} steps are impossible")
+    if (!request.paste && request.image?.repaint == null) {
+        throw BadRequest("without a mask no pixels are pasted back: leave out paste = false")
+    }
     val steps = request.steps ?: schedules.keys.first()
     val schedule = schedules[steps] ?: throw BadRequest(
         "there is no schedule for $steps steps; there are ${schedules.keys.sorted().joinToString()}",

@@ -123,7 +123,9 @@ internal class Run(
         onProgress.onProgress(Progress.Decoding)
         val outputs = decoder.rows(file, listOf(call.row(file, Given(manifest, latent = latents))))[0]
         val image = outputs.getValue(checkNotNull(call.computes("image")).tensor)
-        return GeneratedImage(pixels(image), manifest.width, manifest.height, latents)
+        val initial = request.image.takeIf { request.paste }
+        val argb = pixels(image).let { initial?.paste(it, manifest.width) ?: it }
+        return GeneratedImage(argb, manifest.width, manifest.height, latents)
     }
 
     private fun taken(call: Call, onProgress: OnProgress): Network {

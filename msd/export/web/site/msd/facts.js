@@ -13,10 +13,12 @@ import { guidanceOf } from './guidance.js';
  * begins from an image, with the strengths of each number of steps, or null.
  *
  * @param {AppManifest} app
+ * @param {WebManifest} web
  */
-export function factsOf(app) {
+export function factsOf(app, web) {
   return {
-    name: app.weights.name,
+    name: web.name,
+    example: web.example,
     licence: app.weights.licence,
     width: app.width,
     height: app.height,

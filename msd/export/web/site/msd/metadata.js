@@ -7,9 +7,10 @@ import { changed } from './schedule.js';
  * @param {import('./manifest.js').AppManifest} app
  * @param {import('./pipeline.js').Request} request
  * @param {string} backend what ran the networks
+ * @param {string[]} remarks
  * @returns {Record<string, string>}
  */
-export function metadataOf(app, request, backend) {
+export function metadataOf(app, request, backend, remarks) {
   const scale = request.guidance ?? app.guidance.scale;
   const strength = changed(app, request);
   return {
@@ -21,11 +22,13 @@ export function metadataOf(app, request, backend) {
     prompt_syntax: 'plain',
     ...(request.image && { image: request.image.description }),
     ...(strength !== undefined && { strength: decimal(strength) }),
+    ...(request.image?.mask && { paste: request.paste === false ? 'False' : 'True' }),
     guidance_mode: guidanceOf(app, scale).mode,
     scheduler: `${app.scheduler}, ${app.prediction}`,
     model: app.model,
     backend,
     software: `msd ${app.versions.msd}`,
+    ...(remarks.length && { remarks: remarks.join('\n') }),
   };
 }
 

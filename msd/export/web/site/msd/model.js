@@ -75,7 +75,7 @@ export class Model {
   async inspect() {
     const files = this.#files();
     return {
-      model: factsOf(this.#app),
+      model: factsOf(this.#app, this.#web),
       runtime: this.#web.runtime,
       bytes: { total: bytesOf(files), there: await this.#store.arrived(files) },
       memory: peakOf(this.#app, this.#web, this.#gpu.kind),
@@ -113,7 +113,7 @@ export class Model {
       const whole = { ...request, image: await this.#initial(request) };
       const picture = await pipeline.generate(whole, watch);
       const backend = `${this.#web.runtime} in a browser, ${this.#gpu.precision}`;
-      const metadata = metadataOf(this.#app, whole, backend);
+      const metadata = metadataOf(this.#app, whole, backend, pipeline.remarks(whole));
       const { rgba, width, height } = picture;
       return { ...picture, metadata, png: () => encodePng(rgba, width, height, metadata) };
     } catch (problem) {

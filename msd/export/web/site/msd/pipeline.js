@@ -6,7 +6,9 @@ import { rowInputs, sharedInputs } from './inputs.js';
 import { modelFile } from './manifest.js';
 import { noise } from './noise.js';
 import { OpenNetworks } from './open-networks.js';
+import { paste } from './paste.js';
 import { pixels } from './pixels.js';
+import { requestRemarks } from './remarks.js';
 import { checkRequest } from './request.js';
 import { joined, runRows } from './rows.js';
 import { applyStep, changed, scheduleOf, takesNoise } from './schedule.js';
@@ -28,7 +30,7 @@ import { encodedImage, factsFor, pixelsOf, startFrom } from './start.js';
  * What an image should show and how it is made. Without `steps` and `guidance`, those of the manifest are
  * used. After every `previewEvery` steps there is a preview; 0 means none. `image`, with a `mask` if a part
  * of it is to be repainted, begins the generation, of which `strength`, above 0 and at most 1, says how much
- * changes.
+ * changes. What the mask keeps is pasted back, unless `paste` is false.
  *
  * @typedef {object} Request
  * @property {string} prompt
@@ -39,6 +41,7 @@ import { encodedImage, factsFor, pixelsOf, startFrom } from './start.js';
  * @property {number} [previewEvery]
  * @property {import('./initial-image.js').InitialImage} [image]
  * @property {number} [strength]
+ * @property {boolean} [paste]
  */
 
 /**
@@ -79,6 +82,17 @@ export class Pipeline {
   }
 
   /**
+   * Returns what is not used of a request as its writer may have meant it, sentences for people.
+   *
+   * @param {Request} request
+   * @returns {string[]}
+   */
+  remarks(request) {
+    const guidance = guidanceOf(this.#app, request.guidance);
+    return requestRemarks(request, guidance, Object.values(this.#tokenizers)[0], this.#app.prompt_chunks);
+  }
+
+  /**
    * Returns an image and its final latents, NHWC.
    *
    * @param {Request} request
@@ -90,6 +104,8 @@ export class Pipeline {
     const { image, steps } = request;
     checkRequest(request);
     if (image) factsFor(this.#app, image);
+    const remarks = this.remarks(request);
+    if (remarks.length) watch.onProgress?.({ stage: 'remarks', remarks });
     const schedule = scheduleOf(this.#app, { steps, image, strength: changed(this.#app, request) });
     try {
       return await this.#generate(request, schedule, watch);
@@ -114,7 +130,7 @@ export class Pipeline {
     const start = startFrom(this.#app, request.image ?? null, initialNoise, ofImage);
     const values = prompts.map((own) => ({ ...ofImage, ...own }));
     const latents = await this.#denoise(request, schedule, guidance, values, start, watch);
-    return { ...(await this.#decode(this.#wiring.decoder, latents, watch, true)), latents };
+    return { ...(await this.#decode(request, this.#wiring.decoder, latents, watch)), latents };
   }
 
   /**
@@ -299,23 +315,24 @@ export class Pipeline {
   async #preview(request, done, steps, clean, watch) {
     const [role, every] = [this.#app.preview, request.previewEvery ?? 0];
     if (!role || every === 0 || done % every !== 0 || done === steps) return undefined;
-    return this.#decode(decoderOf(this.#app, role), clean, { signal: watch.signal }, false);
+    return this.#decode(request, decoderOf(this.#app, role), clean, { signal: watch.signal });
   }
 
   /**
+   * @param {Request} request
    * @param {Call} call
    * @param {Float32Array} latent
    * @param {Watch} watch
-   * @param {boolean} last
    * @returns {Promise<Picture>}
    */
-  async #decode(call, latent, watch, last) {
+  async #decode({ image: initial, paste: pastes = true }, call, latent, watch) {
     const [decoder, file] = [await this.#take(call.component, watch), this.#file(call.component)];
-    if (last) watch.onProgress?.({ stage: 'decoding' });
+    watch.onProgress?.({ stage: 'decoding' });
     const [outputs] = await runRows(decoder, file, [rowInputs(call, file, { latent })]);
     const image = outputs[call.outputs.find(({ kind }) => kind === 'image')?.tensor ?? ''];
     const rgba = pixels(requireFinite(image, `The image of the ${file.title}`));
-    return { rgba, width: this.#app.width, height: this.#app.height };
+    const shown = initial && pastes ? paste(rgba, initial) : rgba;
+    return { rgba: shown, width: this.#app.width, height: this.#app.height };
   }
 
   /**

@@ -5,10 +5,12 @@
  */
 
 /**
- * What is being done. `step` of `steps` runs of the U-Net are done, the last one in `seconds`, with a preview
- * where one was asked for.
+ * What is being done; at first `remarks` on what of the request is not used as its writer may have meant it.
+ * `step` of `steps` runs of the U-Net are done, the last one in `seconds`, with a preview where one was asked
+ * for.
  *
  * @typedef {{ stage: 'fetching', bytes: number, total: number }
+ *   | { stage: 'remarks', remarks: string[] }
  *   | { stage: 'loading', network: string }
  *   | { stage: 'encoding' }
  *   | { stage: 'denoising', step: number, steps: number, seconds: number, preview?: Picture }

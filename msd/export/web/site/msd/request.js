@@ -8,12 +8,13 @@ const MOST_GUIDANCE = 1000;
 const MOST_PROMPT = 20_000;
 
 /**
- * Throws 'bad-request' for what no model can do: a seed, guidance or a prompt beyond the bounds, or a number
- * of steps between previews that is none.
+ * Throws 'bad-request' for what no model can do: a seed, guidance or a prompt beyond the bounds, a number of
+ * steps between previews that is none, or no `paste` where there is no mask.
  *
  * @param {Request} request
  */
-export function checkRequest({ prompt, negativePrompt = '', seed = 0, guidance = 0, previewEvery = 0 }) {
+export function checkRequest(request) {
+  const { prompt, negativePrompt = '', seed = 0, guidance = 0, previewEvery = 0 } = request;
   checkedSeed(seed);
   for (const text of [prompt, negativePrompt]) requirePrompt(text);
   if (!(Math.abs(guidance) <= MOST_GUIDANCE)) {
@@ -21,6 +22,9 @@ export function checkRequest({ prompt, negativePrompt = '', seed = 0, guidance =
   }
   if (!Number.isInteger(previewEvery) || previewEvery < 0) {
     throw new MsdError('bad-request', `previews after every ${previewEvery} steps are impossible`);
+  }
+  if (request.paste === false && !request.image?.mask) {
+    throw new MsdError('bad-request', 'without a mask no pixels are pasted back: leave out paste: false');
   }
 }
 

@@ -14,6 +14,15 @@ export class SpecialTokens {
   }
 
   /**
+   * Returns the texts between the special tokens.
+   *
+   * @param {string} text
+   */
+  between(text) {
+    return text.split(this.pattern);
+  }
+
+  /**
    * Returns the ids of a text: those of the special tokens in it, and what `idsOf` returns for each text
    * between.
    *

@@ -22,6 +22,8 @@ export class Tokenizer {
     /** @private */
     this.ids = places(tokensText);
     /** @private */
+    this.tokens = tokensText.split('\n');
+    /** @private */
     this.ranks = places(mergesText);
     /** @private */
     this.facts = facts;
@@ -31,6 +33,11 @@ export class Tokenizer {
     this.late = new SpecialTokens(facts.specials.filter(({ normalized }) => normalized));
     /** @private @type {Map<string, number[]>} */
     this.words = new Map();
+  }
+
+  /** How many tokens there are. */
+  get size() {
+    return this.ids.size;
   }
 
   /** How many ids fit between the start and the end token of a chunk. */
@@ -60,6 +67,33 @@ export class Tokenizer {
     return this.early.cut(text, (piece) =>
       this.late.cut(normalized(piece), (part) => words(part).flatMap((word) => this.idsOfWord(word))),
     );
+  }
+
+  /**
+   * Returns the words of a text, normalised, without special tokens.
+   *
+   * @param {string} text
+   */
+  wordsOf(text) {
+    const parts = this.early.between(text).flatMap((piece) => this.late.between(normalized(piece)));
+    return parts.flatMap(words);
+  }
+
+  /**
+   * Returns the normalised text of ids, as far as they are whole characters.
+   *
+   * @param {number[]} ids
+   */
+  decode(ids) {
+    const special = new Set(this.facts.specials.flatMap(({ id, further }) => [id, ...further]));
+    const bytes = ids.flatMap((id) => {
+      const [token, isSpecial] = [this.tokens[id], special.has(id)];
+      const word = token.replace(/<\/w>$/, '');
+      const spelled = isSpecial ? bytesOf(word) : Array.from(word, (letter) => ALPHABET.indexOf(letter));
+      return isSpecial || word !== token ? [...spelled, 0x20] : spelled;
+    });
+    const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(Uint8Array.from(bytes));
+    return text.replace(/^ +| +$/g, '');
   }
 
   /**

@@ -63,12 +63,14 @@ const FORMAT = 1;
  * The content of web-manifest.json (msd/export/web/manifest.py): what the page fetches before it generates.
  *
  * `model` identifies the bundle, as in sd-manifest.json; `app` is that file, `vocabulary` and `merges` the
- * tokenizer's.
+ * tokenizer's. `name` is what the page calls the model, `example` a prompt to begin with, or empty.
  *
  * @typedef {object} WebManifest
  * @property {number} format
  * @property {'msd' | 'litert'} runtime
  * @property {string} model
+ * @property {string} name
+ * @property {string} example
  * @property {WebFile} app
  * @property {WebFile} vocabulary
  * @property {WebFile} merges
@@ -82,6 +84,8 @@ const EXPECTED = { seed: integer, tokens: integer, outputs: record(webFile) };
 const MANIFEST = {
   runtime: oneOf(['msd', 'litert']),
   model: text,
+  name: text,
+  example: text,
   app: webFile,
   vocabulary: webFile,
   merges: webFile,

@@ -40,8 +40,7 @@ function gpuChecks({ gpu }) {
   if (gpu.problems.length) return gpuProblems(gpu.problems);
   if (gpu.precision === 'fp16')
     return [{ holds: 'yes', sentence: `WebGPU works here, in float16: ${gpu.name}.` }];
-  const slower = 'has no shader-f16, which takes more time and memory';
-  return [{ holds: 'perhaps', sentence: `WebGPU works here, in float32: ${gpu.name} ${slower}.` }];
+  return [{ holds: 'perhaps', sentence: `WebGPU works here, in float32: ${gpu.name}.` }];
 }
 
 /**

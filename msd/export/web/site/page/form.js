@@ -28,6 +28,7 @@ export class Form {
   };
   #submit = find(HTMLButtonElement, 'generate');
   #note = find(HTMLElement, 'form-note');
+  #example = find(HTMLButtonElement, 'example');
   /** @type {ModelFacts | null} */
   #facts = null;
   /** @type {Partial<Fields>} */
@@ -43,6 +44,7 @@ export class Form {
       event.preventDefault();
       if (!this.#submit.disabled) onSubmit(this.#read());
     });
+    this.#example.addEventListener('click', () => this.fill({ prompt: this.#example.value }));
     find(HTMLButtonElement, 'dice').addEventListener('click', () => {
       this.#fields.seed.value = String(randomSeed());
       this.#changed();
@@ -59,6 +61,8 @@ export class Form {
     const { steps, guidance } = this.#fields;
     steps.replaceChildren(...facts.steps.map((count) => create('option', { textContent: String(count) })));
     guidance.value ||= String(facts.guidance);
+    this.#example.value = facts.example;
+    this.#example.hidden = !facts.example;
     this.#write({ steps: this.#kept.steps });
     if (facts.image) this.#initial ??= new (await import('./initial-image-view.js')).InitialImageView();
     this.#initial?.offer(facts);

@@ -13,6 +13,7 @@ export function progressText(progress) {
       return `Fetching ${megabytes(progress.bytes)} of ${megabytes(progress.total)} MB`;
     case 'loading':
       return `Compiling the ${progress.network}`;
+    case 'remarks':
     case 'encoding':
       return 'Reading the prompt';
     case 'denoising':

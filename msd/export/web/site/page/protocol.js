@@ -23,6 +23,7 @@
  * @property {boolean} preview whether a network decodes previews
  * @property {{ required: boolean, inpaints: boolean, strengths: Record<string, number[]> } | null} image how
  * it   reads an image: the strengths by number of steps; whether it needs one, and a mask where it `inpaints`
+ * @property {string} example a prompt to begin with, empty where none is known
  * @property {string | null} licence
  *
  * @typedef {{ used: number, available?: number }} Space

@@ -1,6 +1,6 @@
 import { MsdError } from '../msd/errors.js';
 import { ChecksView } from './checks-view.js';
-import { announce, find } from './element.js';
+import { announce, create, find } from './element.js';
 import { missing } from './checks.js';
 import { Form } from './form.js';
 import { History } from './history.js';
@@ -116,7 +116,8 @@ export class Studio {
       again,
     };
     find(HTMLElement, 'stage').scrollIntoView({ block: 'nearest' });
-    const made = await this.work.run({ ...task, onProgress: (progress) => this.#preview(progress) });
+    this.#remark([]);
+    const made = await this.work.run({ ...task, onProgress: (progress) => this.#follow(progress) });
     if (!made) return this.#picture.restore();
     const seconds = (performance.now() - began) / 1000;
     await this.#keep(request, made, seconds);
@@ -136,11 +137,12 @@ export class Studio {
 
   /** @param {Inspection} inspection */
   async #show(inspection) {
-    const { model, space } = inspection;
+    const { gpu, model, space } = inspection;
     this.#stageReport.clear();
     this.#checks.show(inspection);
     await this.#form.offer(model);
     this.#space.show(space);
+    find(HTMLElement, 'slower').hidden = gpu.precision === 'fp16' || gpu.problems.length > 0;
     const licence = model.licence ? ` Its licence: ${model.licence}.` : '';
     find(HTMLElement, 'model-facts').textContent =
       `The model ${model.name} makes pictures of ${model.width} by ${model.height} pixels` +
@@ -176,8 +178,21 @@ export class Studio {
   }
 
   /** @param {Progress} progress */
-  #preview(progress) {
+  #follow(progress) {
     if (progress.stage === 'denoising' && progress.preview) this.#picture.preview(progress.preview);
+    if (progress.stage === 'remarks') this.#remark(progress.remarks);
+  }
+
+  /**
+   * Says what of a request is not used as it may have been meant.
+   *
+   * @param {string[]} remarks
+   */
+  #remark(remarks) {
+    const list = find(HTMLElement, 'remarks');
+    list.hidden = !remarks.length;
+    list.replaceChildren(...remarks.map((textContent) => create('li', { textContent })));
+    if (remarks.length) announce(remarks.join('. '));
   }
 
   /**

@@ -67,7 +67,7 @@ export class VerdictView {
     this.#result.replaceChildren(deviceCard(verdict), ...verdict.networks.map(networkCard));
     this.#save.hidden = false;
     this.#share.hidden = !canShare([this.#shared()]);
-    this.#measure.textContent = 'Measure again';
+    this.#measure.textContent = 'Test again';
   }
 
   /** Browsers share text files, and some no JSON. */

@@ -43,6 +43,7 @@ public sealed class Chosen {
  *
  * [done] of [total] are bytes or steps, 0 of 0 where nothing is counted. [network] is the title of the network that
  * is being compiled. [image] is a preview until the phase is [Phase.DONE]. [saved] is where the gallery has the image.
+ * [remarks] are on what of the request is not used as it may have been meant.
  * [photo] is what the next image begins from, and [strength] how much of it should change: 0 to 1.
  */
 public data class State(
@@ -55,6 +56,7 @@ public data class State(
     public val image: GeneratedImage? = null,
     public val saved: Uri? = null,
     public val problem: Throwable? = null,
+    public val remarks: List<String> = emptyList(),
     public val photo: Chosen? = null,
     public val strength: Double = 0.8,
 ) {

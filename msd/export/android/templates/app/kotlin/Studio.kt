@@ -66,7 +66,10 @@ public class Studio(private val phone: Phone, private val main: Executor) {
         val now = turn
         var image: GeneratedImage? = null
         work = scope.async {
-            image = opened(now).generate(request) { progress -> report(now) { it.after(progress) } }
+            val pipeline = opened(now)
+            val remarks = pipeline.remarks(request)
+            report(now) { it.copy(remarks = remarks) }
+            image = pipeline.generate(request) { progress -> report(now) { it.after(progress) } }
         }.also { it.invokeOnCompletion { problem -> main.execute { end(image, problem) } } }
     }
 

@@ -61,6 +61,7 @@ public class StudioActivity : Activity() {
 
     private fun generate() {
         val seed = seed() ?: return
+        if (!guidanceIsRight()) return
         val steps = view<Spinner>(R.id.steps).selectedItem as? Int
         if (studio.notifies) askForNotifications()
         val request = Request(
@@ -68,6 +69,7 @@ public class StudioActivity : Activity() {
             negativePrompt = view<EditText>(R.id.negative_prompt).text.toString(),
             seed = seed,
             steps = steps,
+            guidance = view<EditText>(R.id.guidance).text.toString().toDoubleOrNull(),
             previewEvery = PREVIEW_EVERY,
             image = photo.image(steps),
         )
@@ -82,6 +84,15 @@ public class StudioActivity : Activity() {
         val seed = text.toLongOrNull()?.takeIf { it >= 0 }
         if (seed == null) field.error = getString(R.string.bad_seed)
         return seed
+    }
+
+    /** Returns whether the guidance that was typed is some; without any, the model's own counts. */
+    private fun guidanceIsRight(): Boolean {
+        val field = view<EditText>(R.id.guidance)
+        val text = field.text.toString()
+        val isRight = text.isEmpty() || text.toDoubleOrNull()?.let { it in 0.0..MOST_GUIDANCE } == true
+        if (!isRight) field.error = getString(R.string.bad_guidance)
+        return isRight
     }
 
     /** The notification of a download is where a user can cancel it while the app is not visible. */
@@ -104,7 +115,7 @@ public class StudioActivity : Activity() {
         saved = state.saved
         offer(state.manifest)
         photo.show(state)
-        view<TextView>(R.id.status).text = Sentences(this).of(state)
+        view<TextView>(R.id.status).text = (listOf(Sentences(this).of(state)) + state.remarks).joinToString("\n")
         show(state.image, state.request?.prompt.orEmpty())
         view<ProgressBar>(R.id.progress).apply {
             isIndeterminate = state.total == 0L
@@ -153,6 +164,9 @@ public class StudioActivity : Activity() {
 
         /** Random seeds are below this: short enough to be typed again. */
         const val SEEDS = 1L shl 32
+
+        /** Far beyond what is of use, as in msd/bounds.py. */
+        const val MOST_GUIDANCE = 1000.0
 
         /** How finely the progress bar moves. */
         const val PROGRESS = 1000
