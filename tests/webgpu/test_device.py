@@ -7,6 +7,11 @@ import sys
 
 import pytest
 
+from msd.errors import BadConfig
+from msd.gpu.gpu_api import choose_api
+from msd.run.runners.runner import Conditions
+from tests.webgpu_device import DAWN, device
+
 TENSORFLOW = "import tensorflow; assert (tensorflow.constant(1.0) + 1) == 2"
 WEBGPU = "from tests.webgpu_device import device; opened = device(); assert opened.software"
 
@@ -18,13 +23,46 @@ def test_tensorflow_in_the_same_process(lines: list[str]) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_wgpu_is_missing() -> None:
+def without(package: str, api: str | None) -> str:
+    """Return what open_device says where a package is missing."""
     program = (
-        "import sys; sys.modules['wgpu'] = None\n"
+        f"import sys; sys.modules['{package}'] = None\n"
         "from msd.errors import BadConfig\n"
         "from msd.gpu.device import open_device\n"
-        "try: open_device()\n"
+        f"try: open_device(api={api!r})\n"
         "except BadConfig as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "the package wgpu is not installed; the backend webgpu needs it\n"
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("package", "api", "install"),
+    [("wgpu", "wgpu", "pip install wgpu"), ("wgpudawn", "dawn", "pip install 'msd[dawn]'")],
+)
+def test_an_implementation_is_missing(package: str, api: str, install: str) -> None:
+    assert without(package, api) == (
+        f"the package {package} is not installed; the backend webgpu needs it for the GPU API {api}: "
+        f"{install}\n"
+    )
+
+
+def test_an_unknown_implementation() -> None:
+    with pytest.raises(BadConfig, match=r"the GPU API is 'cuda'; it should be dawn or wgpu"):
+        Conditions(gpu_api="cuda")  # type: ignore[arg-type]
+
+
+def test_the_choice_is_what_is_installed() -> None:
+    assert choose_api() == ("dawn" if DAWN else "wgpu")
+    assert choose_api("wgpu") == "wgpu"
+
+
+@pytest.mark.skipif(not DAWN, reason="wgpudawn is not installed")
+def test_dawn_beside_wgpu_native() -> None:
+    """Both see the same adapter, in one process."""
+    first, other = device("dawn"), device("wgpu")
+    assert (first.api, other.api) == ("dawn", "wgpu")
+    assert first.software
+    assert first.timestamps
+    assert first.gpu.subgroups
+    assert first.gpu.workgroup_bytes == other.gpu.workgroup_bytes

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from msd.files.scratch import scratch_folder
+from msd.gpu.gpu_api import GpuApi
 from msd.graph import tflite
 from msd.graph.ir.weights import Array
 from msd.run.runners.interpreter import LITERT, Interpreter, file_to_load
@@ -66,12 +67,13 @@ class CompileForCpu:
 class LoadOnWebGpu:
     """Compile the file to kernels of msd's own, without the optimisations in `without`.
 
-    These are fields of `msd.gpu.fuse.Switches`.
+    These are fields of `msd.gpu.fuse.Switches`. `api`: the implementation of WebGPU.
     """
 
     path: Path
     precision: Precision
     without: tuple[str, ...] = ()
+    api: GpuApi | None = None
 
 
 @dataclass(frozen=True)
