@@ -6,12 +6,12 @@ before it opens a device; `msd.run.runners.adapter` finds one that works.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msd.errors import NoDelegate
-from msd.gpu.gpu import Gpu
+from msd.gpu.gpu import Gpu, MatrixUnit
 from msd.gpu.gpu_api import IMPLEMENTATIONS, GpuApi, choose_api, load_api
 
 LIMITS = (
@@ -31,8 +31,9 @@ standard's (`Gpu`'s defaults), whatever this device reports.
 MANY, BALANCE = 264, 11.0
 """The workgroups and the balance of a discrete GPU: an H100's, with 132 processors, 37 TFLOPS, 3.3 TB/s."""
 
-FEATURES = ("shader-f16", "subgroups", "timestamp-query")
-"""The features that are used, as the standard calls them."""
+MATRICES = "chromium-experimental-subgroup-matrix"
+FEATURES = ("shader-f16", "subgroups", "timestamp-query", MATRICES)
+"""The features that are used, as the standard, or Dawn, calls them."""
 
 
 @dataclass(frozen=True)
@@ -57,20 +58,47 @@ def open_device(half: bool = True, api: GpuApi | None = None) -> OpenDevice:
     adapter = _adapter(api)
     spellings = IMPLEMENTATIONS[api].spellings
     offered = [name for name in FEATURES if spellings.get(name, name) in adapter.features]
-    wanted = [name for name in offered if half or name != "shader-f16"]
+    unit = (
+        _matrix_unit(api, adapter) if half and {"shader-f16", "subgroups", MATRICES} <= {*offered} else None
+    )
+    unwanted = {*([] if half else ["shader-f16"]), *([] if unit else [MATRICES])}
+    wanted = [name for name in offered if name not in unwanted]
     limits = {name: adapter.limits[name] for name in LIMITS}
     device = adapter.request_device_sync(
         required_features=[spellings.get(name, name) for name in wanted], required_limits=limits
     )
     info = adapter.info
+    properties = _properties(wanted, limits, info["adapter_type"] == "DiscreteGPU")
     return OpenDevice(
         wgpu=device,
-        gpu=_properties(wanted, limits, info["adapter_type"] == "DiscreteGPU"),
+        gpu=replace(properties, matrix=unit),
         name=info["device"],
         software=info["adapter_type"] == "CPU",
         timestamps="timestamp-query" in wanted,
         api=api,
     )
+
+
+def _matrix_unit(api: GpuApi, adapter: Any) -> MatrixUnit | None:
+    """Return the largest product of f16 matrices with f32 sums that the adapter offers, None without one."""
+    _, extras = load_api(api)
+    return choose_unit(extras.get_adapter_properties(adapter).get("subgroup_matrix_configs", []))
+
+
+def choose_unit(offered: Iterable[Mapping[str, Any]]) -> MatrixUnit | None:
+    """Return the largest of an adapter's configurations, f16 with f32 sums, for subgroups of one size.
+
+    Subgroups of several sizes leave open which threads share a matrix; sizes that four does not divide do not
+    fit the kernels.
+    """
+    fitting = [
+        MatrixUnit(each["m"], each["n"], each["k"], each["min_subgroup_size"])
+        for each in offered
+        if (each["component_type"], each["result_component_type"]) == ("f16", "f32")
+        and each["min_subgroup_size"] == each["max_subgroup_size"]
+        and all(each[name] % 4 == 0 for name in "mnk")
+    ]
+    return max(fitting, key=lambda unit: unit.rows * unit.columns * unit.depth, default=None)
 
 
 def _adapter(api: GpuApi) -> Any:

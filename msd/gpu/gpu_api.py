@@ -47,7 +47,11 @@ IMPLEMENTATIONS: dict[GpuApi, Implementation] = {
         package="wgpudawn",
         extras="wgpudawn.backends.dawn.extras",
         install="pip install 'msd[dawn]'",
-        options={"enable_toggles": ["allow_unsafe_apis", "vulkan_enable_f16_on_nvidia"]},
+        options={
+            "enable_toggles": ["allow_unsafe_apis", "vulkan_enable_f16_on_nvidia"],
+            # In a browser, times are multiples of 0.1 ms, longer than most dispatches.
+            "disable_toggles": ["timestamp_quantization"],
+        },
     ),
     "wgpu": Implementation(
         package="wgpu",
