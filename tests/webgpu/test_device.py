@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from msd.errors import BadConfig
-from msd.gpu.gpu_api import choose_api
+from msd.gpu.gpu_api import GpuApi, choose_api
+from msd.run.runners.backends.webgpu import WebGpuProcess
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.runner import Conditions
+from tests import tiny_models
 from tests.webgpu_device import DAWN, device
 
 TENSORFLOW = "import tensorflow; assert (tensorflow.constant(1.0) + 1) == 2"
@@ -66,3 +72,15 @@ def test_dawn_beside_wgpu_native() -> None:
     assert first.timestamps
     assert first.gpu.subgroups
     assert first.gpu.workgroup_bytes == other.gpu.workgroup_bytes
+
+
+@pytest.mark.parametrize(
+    "api", ["wgpu", pytest.param("dawn", marks=pytest.mark.skipif(not DAWN, reason="no wgpudawn"))]
+)
+def test_a_child_process_opens_the_implementation_that_is_asked_for(api: GpuApi, tmp_path: Path) -> None:
+    path = tiny_models.save("two_by_two", tmp_path)
+    with Interpreter(path) as cpu, WebGpuProcess(path, Conditions(gpu_api=api)) as process:
+        assert ("on Dawn" in process.placement.notes[0]) == (api == "dawn")
+        inputs = random_inputs(process.inputs.values())
+        for name, wanted in cpu.run(inputs).items():
+            np.testing.assert_allclose(process.run(inputs)[name], wanted, atol=1e-5)

@@ -264,7 +264,8 @@ def _load_on_webgpu(request: LoadOnWebGpu) -> tuple[int, LoadedModel, float]:
     from msd.run.runners.webgpu_model import WebGpuModel
 
     before, start = peak_rss(), perf_counter()
-    return before, WebGpuModel(request.path, request.precision, request.without), perf_counter() - start
+    loaded = WebGpuModel(request.path, request.precision, request.without, request.api)
+    return before, loaded, perf_counter() - start
 
 
 def _times(runner: LoadedModel | None, request: TimeModel) -> tuple[tuple[float, ...], ...]:
