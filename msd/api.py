@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from msd.compress.encoding.recipe import Recipe
     from msd.compress.pruning.settings import Pruning
     from msd.conversion.convert import OnProgress, Settings
+    from msd.gpu.gpu_api import GpuApi
     from msd.graph.ir.weights import Array
     from msd.graph.rewrite import Rewrite
     from msd.measure.judging import Verdict
@@ -100,6 +101,7 @@ def generate(
     size: ImageSize | None = None,
     backend: str = "cpu",
     precision: Precision = "fp32",
+    gpu_api: GpuApi | None = None,
     on_step: OnStep | None = None,
 ) -> GeneratedImage:
     """Generate one image: `pixels` uint8 (height, width, 3), `latents`, and `metadata`.
@@ -119,7 +121,7 @@ def generate(
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
     with (
         one_size(opened, size) as picked,
-        Pipeline(picked, backend, precision=precision, scheduler=scheduler) as pipeline,
+        Pipeline(picked, backend, precision=precision, scheduler=scheduler, gpu_api=gpu_api) as pipeline,
     ):
         return pipeline.generate(
             prompt,

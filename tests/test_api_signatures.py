@@ -128,6 +128,7 @@ def test_a_size_given_twice_is_refused(tmp_path: Path) -> None:
         ("backend", "cuda", "no backend is called 'cuda'; there are cpu, gpu, tflite-runtime, webgpu"),
         ("backend", "android", "no backend is called 'android'; there are cpu, gpu, tflite-runtime, webgpu"),
         ("precision", "fp8", "the precision is 'fp8'; it should be fp32 or fp16"),
+        ("gpu_api", "cuda", "the GPU API is 'cuda'; it should be dawn or wgpu"),
         ("scheduler", "dimm", f"there are {', '.join(SCHEDULERS)}"),
         ("prompt_syntax", "weight", "known are plain, weights"),
         ("fit", "squeeze", "fit is 'squeeze'; it should be crop or stretch"),

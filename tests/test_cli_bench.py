@@ -215,6 +215,7 @@ def test_a_folder_that_is_no_bundle_is_a_sentence(tmp_path: Path) -> None:
     ("arguments", "why"),
     [
         (["--precision", "fp16"], "--precision does nothing on litert-cpu"),
+        (["--gpu-api", "dawn"], "--gpu-api does nothing on litert-cpu"),
         (["--backend", "android", "--benchmark-binary", "b", "--threads", "2"], "--threads does nothing on"),
         (["--component", "unet", "--draw", "1"], "--draw does nothing with --component"),
         (["--component", "unet", "--execution", "resident"], "--execution does nothing with --component"),

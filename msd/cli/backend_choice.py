@@ -94,13 +94,14 @@ def chosen_options(names: Iterable[str], values: Mapping[str, Any]) -> dict[str,
 
 
 def refuse_unused_conditions(names: Iterable[str]) -> None:
-    """Raise UsageError where --threads, --precision or --dynamic-range is given and no backend uses it."""
+    """Raise UsageError where a condition, such as --threads, is given and no backend uses it."""
+    from msd.run.runners.backend import CONDITIONS
     from msd.run.runners.registry import find_backend
 
     chosen = [*map(find_backend, names)]
     every = [*chosen, *(backend.for_cpu for backend in chosen if backend.for_cpu)]
     used = frozenset[str]().union(*(backend.takes for backend in every))
-    unused = {"threads", "precision", "float_weights"} - used
+    unused = CONDITIONS - used
     refuse_given(sorted(unused), f"on {' and '.join(backend.name for backend in chosen)}")
 
 

@@ -29,6 +29,7 @@ from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
     from msd.bundle import Bundle, ImageSize
+    from msd.gpu.gpu_api import GpuApi
     from msd.measure.bench.result import Benchmark
     from msd.measure.bench.run import BenchSettings, OnProgress
     from msd.run.runners.runner import Precision
@@ -74,6 +75,7 @@ Examples:
     help="Steps of an image that the pipeline generates; 0: none.",
 )
 @options.precision()
+@options.gpu_api()
 @options.threads()
 @options.float_weights()
 @click.option(
@@ -141,6 +143,7 @@ def bench(
     steps: int | None,
     draw: int,
     precision: Precision,
+    gpu_api: GpuApi | None,
     threads: int | None,
     float_weights: bool,
     execution: Execution,
@@ -183,7 +186,7 @@ def bench(
         components=tuple(dict.fromkeys(components)),
         steps=steps,
         draw=draw,
-        conditions=Conditions(precision=precision, threads=threads, float_weights=float_weights),
+        conditions=Conditions(threads, float_weights, precision, gpu_api),
         execution=execution,
         effort=Effort(repeats, warmups, min_seconds, max_seconds),
         options=chosen_options(backends, of_backends),

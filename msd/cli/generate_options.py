@@ -122,6 +122,7 @@ pipeline_options = options.gathered(
     options.scheduler(),
     generating_backend(),
     options.precision(),
+    options.gpu_api(),
     options.threads(),
     options.float_weights(),
     click.option(

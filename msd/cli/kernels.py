@@ -20,6 +20,7 @@ from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
     from msd.bundle import ImageSize
+    from msd.gpu.gpu_api import GpuApi
     from msd.measure.profiling.measure import NetworkFile
     from msd.measure.profiling.result import KernelReport
     from msd.run.runners.runner import Precision
@@ -46,6 +47,7 @@ Examples:
     show_default=True,
     help="Arithmetic, where the GPU has shader-f16; long sums are always fp32.",
 )
+@options.gpu_api()
 @click.option(
     "--repeats",
     type=click.IntRange(1, 1000),
@@ -69,6 +71,7 @@ def kernels(
     bundle: Path,
     components: tuple[str, ...],
     precision: Precision,
+    gpu_api: GpuApi | None,
     repeats: int,
     ablation: bool,
     device: str,
@@ -95,6 +98,7 @@ def kernels(
         require_writable(path, force)
     settings = KernelSettings(
         precision=precision,
+        gpu_api=gpu_api,
         repeats=repeats,
         ablation=ablation,
         winograd=winograd,

@@ -255,6 +255,16 @@ def precision() -> Callable[[Decorated], Decorated]:
     )
 
 
+def gpu_api() -> Callable[[Decorated], Decorated]:
+    """Return --gpu-api, the implementation of WebGPU."""
+    return click.option(
+        "--gpu-api",
+        type=click.Choice(["dawn", "wgpu"]),
+        show_default="dawn where it is installed, else wgpu",
+        help="WebGPU's implementation: Dawn, from pip install 'msd[dawn]', or wgpu-native.",
+    )
+
+
 def float_weights() -> Callable[[Decorated], Decorated]:
     """Return --float-weights and --dynamic-range, how a CPU computes with integers."""
     return click.option(

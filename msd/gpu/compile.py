@@ -44,7 +44,8 @@ def compile_model(model: Model, gpu: Gpu, switches: Switches | None = None) -> P
         cause = problem.__cause__ if isinstance(problem.__cause__, Exception) else problem
         raise fault("fusing its operators fails", cause) from problem
     inputs, outputs = _interface(graph)
-    gpu = replace(gpu, short_sums=switches.short_sums)
+    matrix = gpu.matrix if switches.matrices else None
+    gpu = replace(gpu, short_sums=switches.short_sums, matrix=matrix)
     dispatches, memory = lower(graph, gpu, switches)
     named = [{name: _named(t, memory) for name, t in side.items()} for side in (inputs, outputs)]
     needed = _needed(dispatches, [each.value for each in named[1].values()])

@@ -1,4 +1,4 @@
-"""A WebGPU device of this machine, opened through wgpu-native.
+"""A WebGPU device of this machine, opened through wgpu-native or Dawn.
 
 Vulkan's loader reads VK_DRIVER_FILES and its like when the library is loaded, so a process chooses its driver
 before it opens a device; `msd.run.runners.adapter` finds one that works.
@@ -6,12 +6,13 @@ before it opens a device; `msd.run.runners.adapter` finds one that works.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from msd.errors import BadConfig, NoDelegate
-from msd.gpu.gpu import Gpu
+from msd.errors import NoDelegate
+from msd.gpu.gpu import Gpu, MatrixUnit
+from msd.gpu.gpu_api import IMPLEMENTATIONS, GpuApi, choose_api, load_api
 
 LIMITS = (
     "max-buffer-size",
@@ -23,73 +24,98 @@ LIMITS = (
 )
 """The limits that are requested as high as the adapter has them.
 
-Of the others a browser gives the standard's, wgpu-native the adapter's: programs are planned for the
+Of the others a browser and Dawn give the standard's, wgpu-native the adapter's: programs are planned for the
 standard's (`Gpu`'s defaults), whatever this device reports.
 """
 
 MANY, BALANCE = 264, 11.0
 """The workgroups and the balance of a discrete GPU: an H100's, with 132 processors, 37 TFLOPS, 3.3 TB/s."""
 
-BACKENDS = ("Vulkan", "Metal", "DX12")
-
-FEATURES = ("shader-f16", "subgroup", "timestamp-query")
+MATRICES = "chromium-experimental-subgroup-matrix"
+FEATURES = ("shader-f16", "subgroups", "timestamp-query", MATRICES)
+"""The features that are used, as the standard, or Dawn, calls them."""
 
 
 @dataclass(frozen=True)
 class OpenDevice:
-    """An open device: wgpu's object, the properties that kernels are chosen by, and the adapter's name."""
+    """An open device: the object of `api`, the properties that kernels are chosen by, the adapter's name."""
 
     wgpu: Any
     gpu: Gpu
     name: str
     software: bool
     timestamps: bool
+    api: GpuApi = "wgpu"
 
 
-def open_device(half: bool = True) -> OpenDevice:
+def open_device(half: bool = True, api: GpuApi | None = None) -> OpenDevice:
     """Return a device of the first adapter; `half` asks for shader-f16, where the adapter has it.
 
-    Raises BadConfig where wgpu is not installed, NoDelegate where it finds no adapter.
+    `api` is the implementation of WebGPU, None for the one that `choose_api` takes. Raises BadConfig where it
+    is not installed, NoDelegate where it finds no adapter.
     """
-    wgpu = _wgpu()
+    api = choose_api(api)
+    adapter = _adapter(api)
+    spellings = IMPLEMENTATIONS[api].spellings
+    offered = [name for name in FEATURES if spellings.get(name, name) in adapter.features]
+    unit = (
+        _matrix_unit(api, adapter) if half and {"shader-f16", "subgroups", MATRICES} <= {*offered} else None
+    )
+    unwanted = {*([] if half else ["shader-f16"]), *([] if unit else [MATRICES])}
+    wanted = [name for name in offered if name not in unwanted]
+    limits = {name: adapter.limits[name] for name in LIMITS}
+    device = adapter.request_device_sync(
+        required_features=[spellings.get(name, name) for name in wanted], required_limits=limits
+    )
+    info = adapter.info
+    properties = _properties(wanted, limits, info["adapter_type"] == "DiscreteGPU")
+    return OpenDevice(
+        wgpu=device,
+        gpu=replace(properties, matrix=unit),
+        name=info["device"],
+        software=info["adapter_type"] == "CPU",
+        timestamps="timestamp-query" in wanted,
+        api=api,
+    )
+
+
+def _matrix_unit(api: GpuApi, adapter: Any) -> MatrixUnit | None:
+    """Return the largest product of f16 matrices with f32 sums that the adapter offers, None without one."""
+    _, extras = load_api(api)
+    return choose_unit(extras.get_adapter_properties(adapter).get("subgroup_matrix_configs", []))
+
+
+def choose_unit(offered: Iterable[Mapping[str, Any]]) -> MatrixUnit | None:
+    """Return the largest of an adapter's configurations, f16 with f32 sums, for subgroups of one size.
+
+    Subgroups of several sizes leave open which threads share a matrix; sizes that four does not divide do not
+    fit the kernels.
+    """
+    fitting = [
+        MatrixUnit(each["m"], each["n"], each["k"], each["min_subgroup_size"])
+        for each in offered
+        if (each["component_type"], each["result_component_type"]) == ("f16", "f32")
+        and each["min_subgroup_size"] == each["max_subgroup_size"]
+        and all(each[name] % 4 == 0 for name in "mnk")
+    ]
+    return max(fitting, key=lambda unit: unit.rows * unit.columns * unit.depth, default=None)
+
+
+def _adapter(api: GpuApi) -> Any:
+    package, _ = load_api(api)
     try:
-        adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
+        adapter = package.gpu.request_adapter_sync(power_preference="high-performance")
     except RuntimeError as problem:
         raise NoDelegate(f"WebGPU finds no adapter here: {problem}") from None
     if adapter is None:
         raise NoDelegate("WebGPU finds no adapter here; install a Vulkan driver")
-    wanted = [name for name in FEATURES if name in adapter.features and (half or name != "shader-f16")]
-    limits = {name: adapter.limits[name] for name in LIMITS}
-    device = adapter.request_device_sync(required_features=wanted, required_limits=limits)
-    info = adapter.info
-    return OpenDevice(
-        wgpu=device,
-        gpu=_properties(wanted, limits, info["adapter_type"] == "DiscreteGPU"),
-        name=info["device"],
-        software=info["adapter_type"] == "CPU",
-        timestamps="timestamp-query" in wanted,
-    )
+    return adapter
 
 
-@cache
-def _wgpu() -> Any:
-    """Return the package, set to look for adapters of Vulkan, Metal and Direct3D alone.
-
-    OpenGL's drivers bring a copy of LLVM into the process, which crashes when TensorFlow is there too.
-    """
-    try:
-        import wgpu
-        from wgpu.backends.wgpu_native import extras
-    except ImportError:
-        raise BadConfig("the package wgpu is not installed; the backend webgpu needs it") from None
-    extras.set_instance_extras(backends=BACKENDS)
-    return wgpu
-
-
-def _properties(features: list[str], limits: dict[str, int], discrete: bool) -> Gpu:
+def _properties(features: Sequence[str], limits: dict[str, int], discrete: bool) -> Gpu:
     return Gpu(
         half="shader-f16" in features,
-        subgroups="subgroup" in features,
+        subgroups="subgroups" in features,
         invocations=limits["max-compute-invocations-per-workgroup"],
         workgroup_bytes=limits["max-compute-workgroup-storage-size"],
         storage_buffers=limits["max-storage-buffers-per-shader-stage"],

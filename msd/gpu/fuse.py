@@ -49,7 +49,8 @@ class Switches:
     `softmax`: only its row statistics in a dispatch of their own. `flash`: FlashAttention. `winograd`:
     Winograd's convolutions. `kept_transforms`: Winograd's transforms of filters may be constants, which no
     program to be fetched should have: they are eight times as large as int8 weights. `short_sums`: where
-    operands are bounded, 16 products are summed in float16 before they join a float32 sum.
+    operands are bounded, 16 products are summed in float16 before they join a float32 sum. `matrices`: the
+    GPU's matrix units multiply where f16 holds the operands; sums are then float32 from end to end.
     """
 
     norms: bool = True
@@ -59,6 +60,7 @@ class Switches:
     winograd: bool = True
     kept_transforms: bool = True
     short_sums: bool = True
+    matrices: bool = True
 
 
 def fuse(graph: Graph, switches: Switches) -> Ledger:

@@ -12,12 +12,25 @@ BYTES: dict[Element, int] = {"f32": 4, "f16": 2, "i32": 4, "u32": 4}
 
 
 @dataclass(frozen=True)
+class MatrixUnit:
+    """The product of matrices that `subgroup` threads compute at once, of f16 operands with f32 sums.
+
+    `rows` x `depth` by `depth` x `columns`, one of the adapter's subgroup matrix configurations.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    subgroup: int
+
+
+@dataclass(frozen=True)
 class Gpu:
     """Features and limits of a WebGPU device, under WebGPU's names; the defaults are those of the standard.
 
     `half`: the feature shader-f16. `subgroups`: the feature subgroups. Limits: invocations and bytes of
     workgroup memory, storage buffers of a pipeline, bytes of a buffer and of a binding, and workgroups along
-    a dimension.
+    a dimension. `matrix`: what Dawn's feature chromium-experimental-subgroup-matrix computes, None without.
 
     What WebGPU does not tell, about: `enough_workgroups` of 256 fill the GPU, and it adds and multiplies
     `balance` times while memory moves a byte. The defaults are those of a phone: some 3 TFLOPS, 60 GB/s.
@@ -35,6 +48,7 @@ class Gpu:
     enough_workgroups: int = 16
     short_sums: bool = False
     balance: float = 50.0
+    matrix: MatrixUnit | None = None
 
     @property
     def real(self) -> Element:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from msd.graph.ir.weights import Array
 
 NUMPY = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
+USAGE = {"COPY_SRC": 4, "COPY_DST": 8, "UNIFORM": 64, "STORAGE": 128, "QUERY_RESOLVE": 512}
+"""GPUBufferUsage, as the standard has it."""
 THREADS = min(os.cpu_count() or 1, 8)
 """The threads that compile pipelines, and as many that pack constants while others are uploaded."""
 ROOM = 256 << 20
@@ -207,9 +209,7 @@ def _pieces(steps: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
 
 
 def _usage(*names: str) -> int:
-    import wgpu
-
-    return sum(int(getattr(wgpu.BufferUsage, name)) for name in names)
+    return sum(USAGE[name] for name in names)
 
 
 def _refusal(problem: Exception) -> Exception:

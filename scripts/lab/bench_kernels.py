@@ -24,8 +24,9 @@ from msd.gpu.device import OpenDevice, open_device
 from msd.gpu.gpu import Gpu
 from msd.gpu.kernels.convolution import convolve
 from msd.gpu.kernels.filters import pack_filter, vector_value
+from msd.gpu.kernels.matrix_tile import MatrixTile
 from msd.gpu.kernels.product import multiply, tiled_product
-from msd.gpu.kernels.tile_choice import EFFICIENCY
+from msd.gpu.kernels.tile_choice import EFFICIENCY, matrix_tiles
 from msd.gpu.kernels.tiled_convolution import tiled_convolution
 from msd.gpu.kernels.winograd import choose_winograd, transformed_filter, winograd
 from msd.gpu.operations import Conv2D, Epilogue, Matrices, Product
@@ -181,9 +182,10 @@ def _convolution(shape: ConvolutionShape, gpu: Gpu) -> Trial:
         return lambda y: tiled_convolution(replace(op, y=y), gpu, tile, splits)
 
     variants: Variants = {}
-    for tile in EFFICIENCY:
+    for tile in (*EFFICIENCY, *matrix_tiles(gpu)):
         usable = tile.threads <= gpu.invocations and tile.bytes <= gpu.workgroup_bytes
-        if not usable or (shape.gate and tile.thread_columns != 8) or op.pixels <= 4 or shape.outputs <= 8:
+        gated = not shape.gate or isinstance(tile, MatrixTile) or tile.thread_columns == 8
+        if not usable or not gated or op.pixels <= 4 or shape.outputs <= 8:
             continue
         groups = -(-op.pixels // tile.rows) * -(-op.filter.columns // tile.columns)
         variants[str(tile)] = tiled(tile, 1)
@@ -277,7 +279,8 @@ def _product(shape: ProductShape, gpu: Gpu) -> Trial:
     def tiled(tile: Any) -> Callable[[Value], list[Dispatch]]:
         return lambda y: tiled_product(replace(op, y=replace(op.y, value=y)), gpu, tile)
 
-    tiles = [t for t in EFFICIENCY if t.threads <= gpu.invocations and t.bytes <= gpu.workgroup_bytes]
+    every = (*EFFICIENCY, *matrix_tiles(gpu))
+    tiles = [t for t in every if t.threads <= gpu.invocations and t.bytes <= gpu.workgroup_bytes]
     variants: Variants = {str(tile): tiled(tile) for tile in tiles}
     inputs = {op.a.value: a, op.b.value: b}
     count = op.batch * op.rows * op.columns

@@ -7,7 +7,7 @@ from msd.gpu.kernels.few_columns import few_columns, fits_few_columns
 from msd.gpu.kernels.few_rows import few_rows, fits_few_rows
 from msd.gpu.kernels.tile_choice import choose_tile
 from msd.gpu.kernels.tiled_convolution import tiled_convolution
-from msd.gpu.kernels.widening import is_bounded
+from msd.gpu.kernels.widening import fits_half, is_bounded
 from msd.gpu.operations import Conv2D
 from msd.gpu.value import Dispatch
 
@@ -23,6 +23,12 @@ def convolve(op: Conv2D, gpu: Gpu, step: str = "") -> list[Dispatch]:
         return [few_columns(op, gpu, step)]
     columns, depth = op.filter.columns, op.filter.rows
     choice = choose_tile(
-        op.pixels, columns, depth, gpu, gate=bool(op.epilogue.gate), bounded=is_bounded(op.filter)
+        op.pixels,
+        columns,
+        depth,
+        gpu,
+        gate=bool(op.epilogue.gate),
+        bounded=is_bounded(op.filter),
+        halves=op.x.element == "f16" and fits_half(op.filter),
     )
     return tiled_convolution(op, gpu, choice.tile, choice.splits, step)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from msd.gpu.kernels.operands import block_operand
-from msd.gpu.kernels.tile import Tile, TileOperand
+from msd.gpu.kernels.tile import AnyTile, TileOperand
 from msd.gpu.operations import Conv2D
 from msd.gpu.wgsl import fill
 
@@ -46,7 +46,7 @@ def image_params(op: Conv2D) -> dict[str, int]:
     }
 
 
-def image_operand(op: Conv2D, tile: Tile) -> TileOperand:
+def image_operand(op: Conv2D, tile: AnyTile) -> TileOperand:
     """Return the left operand of a convolution, by vectors of channels where they divide by four."""
     if op.channels % 4:
         return _by_elements(op, tile)
@@ -81,7 +81,7 @@ fn pixel_at(from_corner: vec3<i32>, tap: vec2<u32>) -> i32 {
 """
 
 
-def _pointwise(op: Conv2D, tile: Tile) -> TileOperand:
+def _pointwise(op: Conv2D, tile: AnyTile) -> TileOperand:
     whole = op.channels % tile.depth == 0
 
     def setup(name: str) -> str:
@@ -132,7 +132,7 @@ _ONE_TAP = "${n}_c -= p.channels; ${n}_tap.y += 1u;"
 _SOME_TAPS = "${n}_tap.y += ${n}_c / p.channels; ${n}_c = ${n}_c % p.channels;"
 
 
-def _by_taps(op: Conv2D, tile: Tile) -> TileOperand:
+def _by_taps(op: Conv2D, tile: AnyTile) -> TileOperand:
     """Return an operand of which each thread follows its own tap and channel from step to step."""
 
     def setup(name: str) -> str:
@@ -165,7 +165,7 @@ _ELEMENT = """
 """
 
 
-def _by_elements(op: Conv2D, tile: Tile) -> TileOperand:
+def _by_elements(op: Conv2D, tile: AnyTile) -> TileOperand:
     """Return an operand that is read element by element, for channels that do not divide by four."""
     kind = op.x.element
 

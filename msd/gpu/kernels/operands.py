@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from msd.gpu.gpu import Element
-from msd.gpu.kernels.tile import Tile, TileOperand, swizzle
+from msd.gpu.kernels.matrix_tile import MatrixTile, store_lines, store_vector
+from msd.gpu.kernels.tile import AnyTile, TileOperand, swizzle
 from msd.gpu.kernels.widening import raw_type, widen_name
 from msd.gpu.operations import Filter
 
 
 def block_operand(
-    tile: Tile,
+    tile: AnyTile,
     array: str,
     element: Element,
     setup: Callable[[str], str],
@@ -54,7 +55,7 @@ def plain(name: str, line: int) -> str:
 
 
 def vector_operand(
-    tile: Tile,
+    tile: AnyTile,
     element: str,
     setup: Callable[[str], str],
     fetch: Callable[[str], str],
@@ -73,7 +74,6 @@ def vector_operand(
     for q in range(-(-vectors // tile.threads)):
         name = f"right{q}"
         whole = (q + 1) * tile.threads <= vectors
-        place = f"{name}_column / 2u + {name}_column % 2u * {tile.lanes}u" if pairs else f"{name}_column"
         setup_text += (
             f"let {name} = thread + {q * tile.threads}u;\n"
             f"let {name}_k = {name} / {columns4}u;\n"
@@ -81,12 +81,19 @@ def vector_operand(
             f"var {name}_0: {element};\n" + setup(name)
         )
         fetch_text += _where(whole, f"{name} < {vectors}u", fetch(name))
-        store = f"right[{name}_k * {columns4}u + {place}] = {widen(name)};\n"
+        store = _stored(tile, name, widen(name), pairs)
         store_text += _where(whole, f"{name} < {vectors}u", store)
     return TileOperand(setup_text, fetch_text, store_text)
 
 
-def filter_operand(tile: Tile, filter_: Filter, pairs: bool = False, base: str = "0u") -> TileOperand:
+def _stored(tile: AnyTile, name: str, value: str, pairs: bool) -> str:
+    if isinstance(tile, MatrixTile):
+        return store_vector(tile, name, value)
+    place = f"{name}_column / 2u + {name}_column % 2u * {tile.lanes}u" if pairs else f"{name}_column"
+    return f"right[{name}_k * {tile.columns // 4}u + {place}] = {value};\n"
+
+
+def filter_operand(tile: AnyTile, filter_: Filter, pairs: bool = False, base: str = "0u") -> TileOperand:
     """Return the right operand that is a filter, read from its word `base` on.
 
     Parameters: `depth`, `columns4` and `filter_words`, the words of a row. Needs `widening.tile_widening`.
@@ -110,8 +117,10 @@ def _where(always: bool, condition: str, text: str) -> str:
     return text if always else f"if ({condition}) {{\n{text}}}\n"
 
 
-def _transposed(tile: Tile, array: str, name: str, extent: int, widen: Callable[[str, int], str]) -> str:
+def _transposed(tile: AnyTile, array: str, name: str, extent: int, widen: Callable[[str, int], str]) -> str:
     lines = [f"let wide{i} = {widen(name, i)};" for i in range(4)]
+    if isinstance(tile, MatrixTile):
+        return "{\n" + "\n".join([*lines, store_lines(tile, array, name)]) + "\n}\n"
     lines.append(
         f"let to = {name}_k * {extent // 4}u + (({name}_line / 4u) ^ ({name}_k / 4u * {swizzle(tile)}u));"
     )

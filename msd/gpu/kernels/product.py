@@ -7,7 +7,7 @@ from dataclasses import replace
 from msd.gpu.gpu import Gpu
 from msd.gpu.kernels.operands import block_operand, plain, vector_operand
 from msd.gpu.kernels.shader import shader_dispatch
-from msd.gpu.kernels.tile import Tile, TileOperand, each_sum, tiled
+from msd.gpu.kernels.tile import AnyTile, TileOperand, each_sum, tiled
 from msd.gpu.kernels.tile_choice import choose_tile
 from msd.gpu.kernels.tiled_convolution import tile_counts
 from msd.gpu.operations import Matrices, Product
@@ -24,11 +24,13 @@ def multiply(op: Product, gpu: Gpu, step: str = "") -> list[Dispatch]:
     """
     # Shares of a row sum up to one, so that their sums with values are bounded.
     bounded = op.stats is not None
-    tile = choose_tile(op.rows, op.columns, op.depth, gpu, op.batch, split=False, bounded=bounded).tile
+    halves = op.a.value.element == op.b.value.element == "f16"
+    shape = (op.rows, op.columns, op.depth)
+    tile = choose_tile(*shape, gpu, op.batch, split=False, bounded=bounded, halves=halves).tile
     return tiled_product(op, gpu, tile, step)
 
 
-def tiled_product(op: Product, gpu: Gpu, tile: Tile, step: str = "") -> list[Dispatch]:
+def tiled_product(op: Product, gpu: Gpu, tile: AnyTile, step: str = "") -> list[Dispatch]:
     """Return the dispatches of a product in tiles of this size, one for each 65535 products at most."""
     most = gpu.workgroups
     return [
@@ -37,7 +39,7 @@ def tiled_product(op: Product, gpu: Gpu, tile: Tile, step: str = "") -> list[Dis
     ]
 
 
-def _dispatch(op: Product, gpu: Gpu, tile: Tile, first: int, batch: int, step: str) -> Dispatch:
+def _dispatch(op: Product, gpu: Gpu, tile: AnyTile, first: int, batch: int, step: str) -> Dispatch:
     wide_y = _lies_along(op.y, "column") and op.columns % 4 == 0
     left, left_width = _lines(op, tile, "left")
     right, right_width = _lines(op, tile, "right")
@@ -83,7 +85,7 @@ def _lies_along(matrices: Matrices, axis: str) -> bool:
     return getattr(matrices, axis) == 1 and all(step % 4 == 0 for step in steps)
 
 
-def _lines(op: Product, tile: Tile, array: str) -> tuple[TileOperand, int]:
+def _lines(op: Product, tile: AnyTile, array: str) -> tuple[TileOperand, int]:
     """Return an operand and the width of its binding's elements.
 
     By vectors along K where they lie so, else, for b, by vectors along its columns, else by elements.
@@ -119,7 +121,7 @@ let ${n}_share$i = 1.0 / ${n}_stats$i.y;
 """
 
 
-def _blocks(op: Product, tile: Tile, array: str, along: bool) -> TileOperand:
+def _blocks(op: Product, tile: AnyTile, array: str, along: bool) -> TileOperand:
     """Return an operand in blocks of 4 x 4, read by vectors `along` K or by elements."""
     left = array == "left"
     matrices, m = (op.a, "a") if left else (op.b, "b")
@@ -148,7 +150,7 @@ def _blocks(op: Product, tile: Tile, array: str, along: bool) -> TileOperand:
     return replace(block_operand(tile, array, kind, setup, fetch, widen=widen), early=along)
 
 
-def _vectors(op: Product, tile: Tile) -> TileOperand:
+def _vectors(op: Product, tile: AnyTile) -> TileOperand:
     kind = f"vec4<{op.b.value.element}>"
 
     def setup(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from msd.gpu.kernels.matrix_tile import ENABLE
 from msd.gpu.value import Dispatch, Kernel, Value
 from msd.gpu.wgsl import header
 
@@ -37,9 +38,10 @@ def shader_dispatch(
             body = re.sub(rf"\b{variable}\[", f"{first}[", body)
     reads = once
     fields = [f"{key}: {'f32' if isinstance(number, float) else 'u32'}" for key, number in params.items()]
+    enable = ENABLE if "subgroupMatrix" in body else ""
     half = any(value.element == "f16" for value, _ in (*reads.values(), *writes.values()))
     return Dispatch(
-        kernel=Kernel(name, header(reads, writes, fields, half) + body),
+        kernel=Kernel(name, enable + header(reads, writes, fields, half) + body),
         reads=tuple(value for value, _ in reads.values()),
         writes=tuple(value for value, _ in writes.values()),
         groups=groups,

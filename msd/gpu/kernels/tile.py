@@ -16,6 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from msd.gpu.gpu import BYTES, Element
+from msd.gpu.kernels.matrix_tile import (
+    MatrixTile,
+    matrix_lanes,
+    matrix_memory,
+    matrix_multiply,
+    matrix_sums,
+    matrix_zeros,
+)
 from msd.gpu.wgsl import fill
 
 
@@ -85,18 +93,16 @@ class TileOperand:
 
 _MAIN = """
 alias T4 = vec4<$stored>;
-var<workgroup> left: array<T4, $left>;
-var<workgroup> right: array<T4, $right>;
+$memory
 $functions
 @compute @workgroup_size($threads)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_index) thread: u32) {
+        @builtin(local_invocation_index) thread: u32$builtins) {
     let number = group.x + group.y * groups.x;
     if (number >= p.tiles) { return; }
     let first_row = number / p.tile_columns * ${rows}u;
     let first_column = number % p.tile_columns * ${columns4}u;
-    let lane_row = thread / ${lanes}u;
-    let lane = thread % ${lanes}u;
+    $lanes
     $range
     $setup
     $sums
@@ -118,8 +124,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 """
 
 
+AnyTile = Tile | MatrixTile
+"""A tile of which threads, or subgroups with the GPU's matrix units, have blocks."""
+
+
 def tiled(
-    tile: Tile, left: TileOperand, right: TileOperand, range_: str, finish: str, functions: str = ""
+    tile: AnyTile, left: TileOperand, right: TileOperand, range_: str, finish: str, functions: str = ""
 ) -> str:
     """Return the WGSL of a tiled product, header aside.
 
@@ -127,40 +137,58 @@ def tiled(
     uses the sums, see `each_sum`. The parameters `tiles` and `tile_columns` count workgroups.
     """
     fetch, early = left.fetch + right.fetch, left.early and right.early
+    if isinstance(tile, MatrixTile):
+        parts = (matrix_memory(tile), matrix_lanes(tile), matrix_zeros(tile), matrix_multiply(tile))
+    else:
+        multiply = _multiply(tile, left.swizzled, right.swizzled)
+        parts = (_memory(tile), _lanes(tile), _zeros(tile), multiply)
+    memory, lanes, sums, multiply = parts
     return fill(
         _MAIN,
         stored=tile.stored,
-        left=tile.rows // 4 * tile.depth,
-        right=tile.columns // 4 * tile.depth,
+        memory=memory,
+        builtins=", @builtin(subgroup_id) subgroup: u32" if isinstance(tile, MatrixTile) else "",
         functions=left.functions + right.functions + functions,
         threads=tile.threads,
         rows=tile.rows,
         columns4=tile.columns // 4,
-        lanes=tile.lanes,
+        lanes=lanes,
         depth=tile.depth,
         range=range_,
         setup=left.setup + right.setup,
-        sums="\n".join(
-            f"var s{i}_{j} = vec4<f32>(0.0);"
-            for i in range(tile.thread_rows)
-            for j in range(tile.thread_columns // 4)
-        ),
+        sums=sums,
         first=fetch if early else "",
         late="" if early else fetch,
         store=left.store + right.store,
         advance=left.advance + right.advance + (fetch if early else ""),
-        multiply=_multiply(tile, left.swizzled, right.swizzled),
+        multiply=multiply,
         finish=finish,
     )
 
 
-def each_sum(tile: Tile, pairs: bool, use: Callable[[str, str, list[str]], str]) -> str:
+def _memory(tile: Tile) -> str:
+    sizes = {"left": tile.rows // 4 * tile.depth, "right": tile.columns // 4 * tile.depth}
+    return "".join(f"var<workgroup> {name}: array<T4, {size}>;\n" for name, size in sizes.items())
+
+
+def _lanes(tile: Tile) -> str:
+    return f"let lane_row = thread / {tile.lanes}u;\nlet lane = thread % {tile.lanes}u;\n"
+
+
+def _zeros(tile: Tile) -> str:
+    places = [(i, j) for i in range(tile.thread_rows) for j in range(tile.thread_columns // 4)]
+    return "\n".join(f"var s{i}_{j} = vec4<f32>(0.0);" for i, j in places)
+
+
+def each_sum(tile: AnyTile, pairs: bool, use: Callable[[str, str, list[str]], str]) -> str:
     """Return the WGSL that `use` gives for each row and each of its columns' vectors of four.
 
     `use(row, column, sums)` takes expressions: the row, the number of a vector of columns, and the sums
     there; with `pairs`, two vectors of neighbouring columns come together, and `column` is half the first's
     number.
     """
+    if isinstance(tile, MatrixTile):
+        return matrix_sums(tile, pairs, use)
     vectors = tile.thread_columns // 4
     lines = []
     for i in range(tile.thread_rows):
@@ -235,6 +263,6 @@ def swizzle(tile: Tile) -> int:
     return max(1, 32 // tile.depth)
 
 
-def shrink(bits: int, tile: Tile) -> float:
+def shrink(bits: int, tile: AnyTile) -> float:
     """Return the factor by which integers of `bits` are at most 1/`tile.short`; 1 without short sums."""
     return 2.0 ** (1 - bits) / tile.short if tile.short else 1.0

@@ -7,16 +7,17 @@ from dataclasses import replace
 from msd.gpu.gpu import Element, Gpu
 from msd.gpu.kernels.epilogue import Finish, factor_function, finish
 from msd.gpu.kernels.images import image_operand, image_params, image_width
+from msd.gpu.kernels.matrix_tile import MatrixTile
 from msd.gpu.kernels.operands import filter_operand
 from msd.gpu.kernels.shader import shader_dispatch
-from msd.gpu.kernels.tile import Tile, each_sum, tiled
+from msd.gpu.kernels.tile import AnyTile, Tile, each_sum, tiled
 from msd.gpu.kernels.widening import filter_words, raw_width, tile_shrink, tile_widening
 from msd.gpu.operations import Conv2D
 from msd.gpu.value import Dispatch, Value
 from msd.gpu.wgsl import fill, groups_for
 
 
-def tiled_convolution(op: Conv2D, gpu: Gpu, tile: Tile, splits: int = 1, step: str = "") -> list[Dispatch]:
+def tiled_convolution(op: Conv2D, gpu: Gpu, tile: AnyTile, splits: int = 1, step: str = "") -> list[Dispatch]:
     """Return the dispatches of a convolution in tiles.
 
     With `splits`, that many workgroups share a tile: each sums a part of K, times the column's scale, into a
@@ -24,20 +25,20 @@ def tiled_convolution(op: Conv2D, gpu: Gpu, tile: Tile, splits: int = 1, step: s
     ValueError where a gate needs threads with eight columns.
     """
     end = finish(op, 1 / tile_shrink(op.filter, tile))
-    if op.epilogue.gate and tile.thread_columns != 8:
+    if op.epilogue.gate and isinstance(tile, Tile) and tile.thread_columns != 8:
         raise ValueError(f"a gate needs threads of eight columns; {tile} has {tile.thread_columns}")
     if splits > 1:
         return _split(op, gpu, tile, splits, end, step)
     return [_whole(op, gpu, tile, end, step)]
 
 
-def tile_counts(rows: int, columns: int, tile: Tile) -> dict[str, int]:
+def tile_counts(rows: int, columns: int, tile: AnyTile) -> dict[str, int]:
     """Return the parameters that count tiles."""
     across = -(-columns // tile.columns)
     return {"tiles": -(-rows // tile.rows) * across, "tile_columns": across}
 
 
-def _whole(op: Conv2D, gpu: Gpu, tile: Tile, end: Finish, step: str) -> Dispatch:
+def _whole(op: Conv2D, gpu: Gpu, tile: AnyTile, end: Finish, step: str) -> Dispatch:
     gate = bool(op.epilogue.gate)
     body = tiled(
         tile,
@@ -60,10 +61,12 @@ def _whole(op: Conv2D, gpu: Gpu, tile: Tile, end: Finish, step: str) -> Dispatch
     )
 
 
-def _finishing(tile: Tile, gate: bool) -> str:
+def _finishing(tile: AnyTile, gate: bool) -> str:
     """Return the WGSL that finishes each sum; factors and shifts are read once for each column."""
     if gate:
         return each_sum(tile, True, lambda row, column, s: f"finish({row}, {column}, {s[0]}, {s[1]});")
+    if isinstance(tile, MatrixTile):
+        return each_sum(tile, False, lambda row, column, s: f"finish({row}, {column}, {s[0]});")
     vectors = range(tile.thread_columns // 4)
     lines = []
     for j in vectors:
@@ -110,7 +113,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 """
 
 
-def _split(op: Conv2D, gpu: Gpu, tile: Tile, splits: int, end: Finish, step: str) -> list[Dispatch]:
+def _split(op: Conv2D, gpu: Gpu, tile: AnyTile, splits: int, end: Finish, step: str) -> list[Dispatch]:
     steps = -(-op.filter.rows // tile.depth)
     part = -(-steps // splits) * tile.depth
     slices = -(-op.filter.rows // part)
@@ -140,7 +143,7 @@ def _split(op: Conv2D, gpu: Gpu, tile: Tile, splits: int, end: Finish, step: str
     return [first, _added(gpu, sums, slices, scaled, bool(op.epilogue.gate), step)]
 
 
-def _partial(op: Conv2D, tile: Tile, element: Element) -> str:
+def _partial(op: Conv2D, tile: AnyTile, element: Element) -> str:
     """Return the functions that keep a partial sum."""
     functions = tile_widening(op.filter, tile) + factor_function(op.filter, 1 / tile_shrink(op.filter, tile))
     return functions + fill(_PARTIAL, element=element, least=LEAST)
@@ -167,7 +170,7 @@ def _reads(op: Conv2D) -> dict[str, tuple[Value, int]]:
     return {"x": (op.x, image_width(op)), "weights": (op.filter.values, raw_width(op.filter))}
 
 
-def _params(op: Conv2D, tile: Tile) -> dict[str, int]:
+def _params(op: Conv2D, tile: AnyTile) -> dict[str, int]:
     counts = tile_counts(op.pixels, op.filter.columns, tile)
     words = {"depth": op.filter.rows, "filter_words": filter_words(op.filter)}
     return counts | words | image_params(op)

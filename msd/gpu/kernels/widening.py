@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msd.gpu.kernels.tile import Tile, shrink
+from msd.gpu.kernels.tile import AnyTile, shrink
 from msd.gpu.operations import Filter, Stored
 
 _READ = "fn raw_weights(base: u32, row: u32, column: u32) -> {kind} {{ return {expression}; }}\n"
@@ -66,7 +66,7 @@ def widening(filter_: Filter) -> str:
     return _READ.format(kind=kind, expression=expression) + f"fn widen(w: {kind}) -> vec4<f32> {{ {body} }}\n"
 
 
-def tile_shrink(filter_: Filter, tile: Tile) -> float:
+def tile_shrink(filter_: Filter, tile: AnyTile) -> float:
     """Return the factor of `tile_widening`'s weights, a power of two; raises ValueError for unbounded ones.
 
     Other floats than those that are `shrunk` have no bound that is known before they are read, so that their
@@ -79,12 +79,12 @@ def tile_shrink(filter_: Filter, tile: Tile) -> float:
     return shrink(_BITS[filter_.stored], tile)
 
 
-def widen_name(tile: Tile) -> str:
+def widen_name(tile: AnyTile) -> str:
     """Return the function that widens a filter's weights for a tile's workgroup memory."""
     return "widen" if tile.stored == "f32" and not tile.short else "widen_tiled"
 
 
-def tile_widening(filter_: Filter, tile: Tile) -> str:
+def tile_widening(filter_: Filter, tile: AnyTile) -> str:
     """Return `widening`, and what widens weights for workgroup memory, where they may be smaller."""
     code = widening(filter_)
     if widen_name(tile) == "widen":
@@ -99,6 +99,11 @@ def tile_widening(filter_: Filter, tile: Tile) -> str:
 def is_bounded(filter_: Filter) -> bool:
     """Return whether short sums of a filter's weights cannot overflow: of integers, and of shrunk floats."""
     return filter_.stored in _BITS or filter_.shrunk < 1
+
+
+def fits_half(filter_: Filter) -> bool:
+    """Return whether f16 holds a filter's weights exactly, without the scale of a column."""
+    return filter_.stored != "f32"
 
 
 def shrunk_by(stored: Stored) -> float:

@@ -21,11 +21,12 @@ from msd.gpu.kernels.epilogue import finish
 from msd.gpu.kernels.filters import padded_columns
 from msd.gpu.kernels.operands import block_operand, filter_operand
 from msd.gpu.kernels.shader import shader_dispatch
-from msd.gpu.kernels.tile import Tile, TileOperand, each_sum, tiled
+from msd.gpu.kernels.tile import AnyTile, TileOperand, each_sum, tiled
 from msd.gpu.kernels.tile_choice import choose_tile
 from msd.gpu.kernels.tiled_convolution import tile_counts
 from msd.gpu.kernels.widening import (
     filter_words,
+    fits_half,
     is_bounded,
     raw_width,
     shrunk_by,
@@ -147,7 +148,7 @@ def winograd(
     tile: int,
     gpu: Gpu,
     step: str = "",
-    size: Tile | None = None,
+    size: AnyTile | None = None,
     norm: Normalised | None = None,
 ) -> list[Dispatch]:
     """Return the three dispatches of a 3x3 convolution with a transformed filter, whose scale is op.filter's.
@@ -233,7 +234,7 @@ fn keep(n: u32, row: u32, column: u32, sums: vec4<f32>) {
 
 
 def _products(
-    op: Conv2D, v: Value, m: Value, filter_: Filter, tile: int, size: Tile | None, gpu: Gpu, step: str
+    op: Conv2D, v: Value, m: Value, filter_: Filter, tile: int, size: AnyTile | None, gpu: Gpu, step: str
 ) -> Dispatch:
     """Return the product of each element of the tiles over the channels; sums get their scale here.
 
@@ -243,7 +244,9 @@ def _products(
     one = replace(filter_, rows=op.channels, columns=columns)
     if size is None:
         bounded = is_bounded(filter_)
-        size = choose_tile(rows, columns, op.channels, gpu, (tile + 2) ** 2, bounded=bounded).tile
+        halves = fits_half(filter_)
+        shape = (rows, columns, op.channels)
+        size = choose_tile(*shape, gpu, (tile + 2) ** 2, bounded=bounded, halves=halves).tile
     scale, grow = op.filter.scale, 1 / (filter_.shrunk * tile_shrink(filter_, size))
 
     def use(row: str, column: str, sums: list[str]) -> str:
@@ -274,7 +277,7 @@ def _products(
     return shader_dispatch(name, body, reads, {"m": (m, 4)}, params, groups, op.flops, step, computed)
 
 
-def _tile_operand(op: Conv2D, v: Value, size: Tile) -> TileOperand:
+def _tile_operand(op: Conv2D, v: Value, size: AnyTile) -> TileOperand:
     """Return the transformed input of all tiles as a left operand."""
 
     def setup(name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import msd
 from msd.bundle import Bundle
 from msd.errors import BadModelFile, DelegateFailed
+from msd.gpu.gpu_api import IMPLEMENTATIONS
 from msd.measure.bench.image_time import SECONDS, can_generate, generate_timed, image_time
 from msd.measure.bench.measure import measure, measurement
 from msd.measure.bench.result import Benchmark, BundleMeasurements, ImageTime, Measurement, Refusal, ratios
@@ -207,6 +208,7 @@ class _Bench:
 def _versions() -> dict[str, str]:
     versions = {"msd": msd.__version__}
     others = [backend.package[0] for backend in backends().values() if backend.package]
+    others += [each.package for each in IMPLEMENTATIONS.values()]
     for package in ("ai-edge-litert", *others, "numpy"):
         try:
             versions[package] = version(package)

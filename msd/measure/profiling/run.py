@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import msd
 from msd.errors import DelegateFailed
+from msd.gpu.gpu_api import IMPLEMENTATIONS, GpuApi, choose_api
 from msd.graph.prediction.device import Device
 from msd.measure.profiling.ablation import ablate
 from msd.measure.profiling.measure import NetworkFile, measure_network
@@ -25,10 +26,11 @@ OnProgress = Callable[[str, float], None]
 class KernelSettings:
     """What to measure: each dispatch; with `ablation` the five optimisations, with `winograd` the tile sizes.
 
-    `device` is the one that the ablation counts for.
+    `gpu_api` is the implementation of WebGPU, `device` the one that the ablation counts for.
     """
 
     precision: Precision = "fp16"
+    gpu_api: GpuApi | None = None
     repeats: int = 20
     ablation: bool = False
     winograd: bool = False
@@ -40,14 +42,14 @@ def measure_kernels(
 ) -> KernelReport:
     """Return what was measured of each file; `command` is recorded in it.
 
-    Raises BadConfig where wgpu is not installed or the device's figures are missing, NoDelegate without an
-    adapter, and DelegateFailed for a file that WebGPU does not run, for a GPU without timestamp queries, and
-    where there is nothing to measure.
+    Raises BadConfig where the GPU API is not installed or the device's figures are missing, NoDelegate
+    without an adapter, and DelegateFailed for a file that WebGPU does not run, for a GPU without timestamp
+    queries, and where there is nothing to measure.
     """
     on_progress("looking for a GPU", 0.0)
-    conditions = BACKEND.prepare(Conditions(precision=settings.precision))
+    conditions = BACKEND.prepare(Conditions(precision=settings.precision, gpu_api=settings.gpu_api))
     report = KernelReport(
-        command=command, machine=this_machine(), versions=_versions(), repeats=settings.repeats
+        command=command, machine=this_machine(), versions=_versions(conditions), repeats=settings.repeats
     )
     for done, file in enumerate(files):
 
@@ -80,9 +82,9 @@ def _measured(
     return report
 
 
-def _versions() -> dict[str, str]:
+def _versions(conditions: Conditions) -> dict[str, str]:
     versions = {"msd": msd.__version__}
-    for package in ("wgpu", "numpy"):
+    for package in (IMPLEMENTATIONS[choose_api(conditions.gpu_api)].package, "numpy"):
         try:
             versions[package] = version(package)
         except PackageNotFoundError:

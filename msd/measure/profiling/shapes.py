@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msd.gpu.fuse import Switches, fuse
+from msd.gpu.gpu_api import GpuApi
 from msd.gpu.kinds import FILTER
 from msd.graph import tflite
 from msd.graph.ir import Op
@@ -31,11 +32,15 @@ class WinogradShape:
 
 @dataclass(frozen=True)
 class MeasureShape:
-    """The request to measure a shape in all tile sizes; each time is the median of `repeats`."""
+    """The request to measure a shape in all tile sizes; each time is the median of `repeats`.
+
+    `api`: the implementation of WebGPU.
+    """
 
     shape: WinogradShape
     precision: Precision
     repeats: int
+    api: GpuApi | None = None
 
 
 def shapes_of(path: Path) -> dict[WinogradShape, int]:

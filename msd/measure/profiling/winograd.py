@@ -35,7 +35,7 @@ def measure_tiles(
         for number, (shape, count) in enumerate(shapes.items(), 1):
             report(f"shape {number} of {len(shapes)}")
             try:
-                done = child.ask(MeasureShape(shape, conditions.precision, repeats))
+                done = child.ask(MeasureShape(shape, conditions.precision, repeats, conditions.gpu_api))
             except DelegateFailed as problem:
                 raise DelegateFailed(f"tile sizes of {file.path} were not measured: {problem}") from problem
             costs.append(_costs(shape, count, done))

@@ -14,6 +14,7 @@ from msd.errors import DelegateFailed
 from msd.gpu.assemble import Named, assemble
 from msd.gpu.device import OpenDevice, open_device
 from msd.gpu.gpu import Gpu
+from msd.gpu.gpu_api import GpuApi
 from msd.gpu.kernels.convolution import convolve
 from msd.gpu.kernels.filters import pack_filter
 from msd.gpu.kernels.winograd import choose_winograd, fits_winograd, transformed_filter, winograd
@@ -32,7 +33,7 @@ SAMPLES = 64
 
 def answer(request: MeasureShape) -> Done:
     """Return arrays: `tiles` (0 for no Winograd), `seconds` and `decibels` of each, and the `chosen` tile."""
-    start, device = perf_counter(), opened(request.precision == "fp16")
+    start, device = perf_counter(), opened(request.precision == "fp16", request.api)
     if not device.timestamps:
         raise DelegateFailed(f"{device.name} has no timestamp queries")
     case = TileTrial(request.shape, device.gpu)
@@ -55,9 +56,9 @@ def answer(request: MeasureShape) -> Done:
 
 
 @cache
-def opened(half: bool) -> OpenDevice:
+def opened(half: bool, api: GpuApi | None) -> OpenDevice:
     """Return the GPU, opened once."""
-    return open_device(half)
+    return open_device(half, api)
 
 
 class TileTrial:

@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from msd.bundle import RunsOn
 from msd.errors import BadConfig
+from msd.gpu.gpu_api import choose_api
 from msd.run.runners import adapter
 from msd.run.runners.runner import Conditions, Placement, Precision, ProcessMemory, Runner
 from msd.run.runners.timings import Effort, Timings
@@ -18,8 +19,10 @@ from msd.run.runners.timings import Effort, Timings
 Report = Callable[[str], None]
 """Called with the current activity, in a few words."""
 
-Condition = Literal["threads", "float_weights", "precision"]
+Condition = Literal["threads", "float_weights", "precision", "gpu_api"]
 """A field of `Conditions` that a backend may support."""
+
+CONDITIONS: frozenset[Condition] = frozenset(get_args(Condition))
 
 
 @dataclass(frozen=True)
@@ -94,15 +97,17 @@ class Backend:
 
     def applicable(self, conditions: Conditions) -> Conditions:
         """Return the conditions, with defaults for those that this backend does not support."""
-        ignored = {"threads", "float_weights", "precision"} - self.takes
+        ignored = CONDITIONS - self.takes
         return replace(conditions, **{name: getattr(Conditions(), name) for name in ignored})
 
     def prepare(self, conditions: Conditions) -> Conditions:
-        """Return the conditions with the adapter, if the backend needs one; the first search takes long.
+        """Return the conditions with the GPU API and the adapter that the backend needs; a search takes long.
 
         Raises BadConfig for a package that is not installed, NoDelegate without an adapter.
         """
         if self.package and find_spec(self.package[1]) is None:
             name = self.package[0]
             raise BadConfig(f"the package {name} is not installed; the backend of that name needs it")
+        if "gpu_api" in self.takes:
+            conditions = replace(conditions, gpu_api=choose_api(conditions.gpu_api))
         return replace(conditions, adapter=adapter.find()) if self.needs_adapter else conditions

@@ -43,6 +43,7 @@ class Engine:
             "threads": self.conditions.threads and f"threads {self.conditions.threads}",
             "float_weights": "" if self.conditions.float_weights else "dynamic-range arithmetic",
             "precision": "" if self.conditions.precision == "fp32" else "precision fp16",
+            "gpu_api": self.conditions.gpu_api and f"the GPU API {self.conditions.gpu_api}",
         }
         unused = [words for name, words in given.items() if words and name not in known]
         return (f"the backend {self.backend.spelling} does not use {' and '.join(unused)}",) if unused else ()

@@ -12,6 +12,7 @@ from typing import Literal, Protocol, get_args
 
 from msd.bounds import MOST_THREADS
 from msd.errors import BadConfig
+from msd.gpu.gpu_api import GpuApi, require_known_api
 from msd.graph.ir.weights import Array
 from msd.tensor_spec import TensorSpec
 
@@ -53,19 +54,22 @@ class VulkanAdapter:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions under which a file runs; a backend may ignore some of the first three.
+    """The conditions under which a file runs; a backend may ignore some of the first four.
 
     `threads` of the CPU: None means one per core. `float_weights`: on the CPU, weights stored in fewer bits
     are converted to float32 and all arithmetic is float32, as on a GPU; without it, TensorFlow Lite rounds
-    the inputs of such operations to 8 bits too. `precision` of a GPU's arithmetic. For a file in a process of
-    its own, `seconds` bounds loading and each run (None: the backend's default), `memory` bounds the resident
-    bytes, and setting `stop` ends the process. `adapter`: the GPU, None for the first that works. Raises
-    BadConfig for another precision, and for more threads than the libraries start without crashing.
+    the inputs of such operations to 8 bits too. `precision` of a GPU's arithmetic. `gpu_api`: the
+    implementation of WebGPU, None for the one that `msd.gpu.gpu_api.choose_api` takes. For a file in a
+    process of its own, `seconds` bounds loading and each run (None: the backend's default), `memory` bounds
+    the resident bytes, and setting `stop` ends the process. `adapter`: the GPU, None for the first that
+    works. Raises BadConfig for another precision or GPU API, and for more threads than the libraries start
+    without crashing.
     """
 
     threads: int | None = None
     float_weights: bool = True
     precision: Precision = "fp32"
+    gpu_api: GpuApi | None = None
     isolation: Isolation = "none"
     seconds: float | None = None
     memory: int | None = None
@@ -73,6 +77,7 @@ class Conditions:
     adapter: VulkanAdapter | None = None
 
     def __post_init__(self) -> None:
+        require_known_api(self.gpu_api)
         if self.precision not in get_args(Precision):
             choices = " or ".join(get_args(Precision))
             raise BadConfig(f"the precision is {self.precision!r}; it should be {choices}")

@@ -10,6 +10,7 @@ from time import perf_counter
 from msd.gpu.compile import compile_model
 from msd.gpu.device import OpenDevice, open_device
 from msd.gpu.fuse import Switches
+from msd.gpu.gpu_api import GpuApi
 from msd.gpu.program import Program, ProgramStep
 from msd.gpu.session import Session
 from msd.graph import tflite
@@ -23,18 +24,20 @@ DELEGATE = "msd.gpu"
 class WebGpuModel:
     """The file's program on this machine's GPU, without some optimisations; raises the errors of msd.gpu.
 
-    `without` names fields of `msd.gpu.fuse.Switches`.
+    `without` names fields of `msd.gpu.fuse.Switches`; `api` is the implementation of WebGPU.
     """
 
-    def __init__(self, path: Path, precision: Precision, without: Sequence[str] = ()) -> None:
-        self._device = open_device(half=precision == "fp16")
+    def __init__(
+        self, path: Path, precision: Precision, without: Sequence[str] = (), api: GpuApi | None = None
+    ) -> None:
+        self._device = open_device(half=precision == "fp16", api=api)
         model = tflite.read(path)
         operations = len(model.main.ops)
         program = compile_model(model, self._device.gpu, Switches(**dict.fromkeys(without, False)))
         self._session = Session(program, self._device)
         self.program = program_facts(program, operations, self._device)
         half, name = self._device.gpu.half, self._device.name
-        notes = [f"{len(program.steps)} dispatches"]
+        notes = [f"{len(program.steps)} dispatches{' on Dawn' * (self._device.api == 'dawn')}"]
         if precision == "fp16" and not half:
             notes.append(f"fp16 was requested, but {name} computes in fp32")
         self.placement = Placement(

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from msd.files.scratch import scratch_folder
+from msd.gpu.gpu_api import GpuApi
 from msd.graph import tflite
 from msd.graph.ir.weights import Array
 from msd.run.runners.interpreter import LITERT, Interpreter, file_to_load
@@ -66,12 +67,13 @@ class CompileForCpu:
 class LoadOnWebGpu:
     """Compile the file to kernels of msd's own, without the optimisations in `without`.
 
-    These are fields of `msd.gpu.fuse.Switches`.
+    These are fields of `msd.gpu.fuse.Switches`. `api`: the implementation of WebGPU.
     """
 
     path: Path
     precision: Precision
     without: tuple[str, ...] = ()
+    api: GpuApi | None = None
 
 
 @dataclass(frozen=True)
@@ -262,7 +264,8 @@ def _load_on_webgpu(request: LoadOnWebGpu) -> tuple[int, LoadedModel, float]:
     from msd.run.runners.webgpu_model import WebGpuModel
 
     before, start = peak_rss(), perf_counter()
-    return before, WebGpuModel(request.path, request.precision, request.without), perf_counter() - start
+    loaded = WebGpuModel(request.path, request.precision, request.without, request.api)
+    return before, loaded, perf_counter() - start
 
 
 def _times(runner: LoadedModel | None, request: TimeModel) -> tuple[tuple[float, ...], ...]:

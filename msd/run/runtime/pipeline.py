@@ -23,6 +23,7 @@ import numpy.typing as npt
 import msd
 from msd.bundle import Bundle
 from msd.errors import BadConfig
+from msd.gpu.gpu_api import GpuApi
 from msd.models.families import Family, title_of
 from msd.run.runners.backend import Backend
 from msd.run.runners.engine import Engine
@@ -75,14 +76,13 @@ _Show = Callable[[Any, int, int, float, Float], None]
 class Pipeline:
     """Generates images with one bundle; a context manager, which frees the networks that are resident.
 
-    `backend` is one, or its name or alias (msd.run.runners.registry); the next three arguments are those of
-    msd.run.runners.runner.Conditions. `scheduler` is one of msd.run.runtime.scheduler.SCHEDULERS, or None for
-    the checkpoint's own. `execution` decides when networks are in memory, and `recorder` records it; `wrap`
-    may observe the networks' runs. Up to `together` images are denoised at once, in as few runs as the
-    denoiser's batch allows. Raises BadBundle for a bundle without a network or a valid tokenizer, BadConfig
-    for an unknown scheduler, an unknown backend or one that only measures, and, where networks are resident,
-    what
-    `generate` raises.
+    `backend` is one, or its name or alias (msd.run.runners.registry); the next three arguments and `gpu_api`
+    are those of msd.run.runners.runner.Conditions. `scheduler` is one of
+    msd.run.runtime.scheduler.SCHEDULERS, or None for the checkpoint's own. `execution` decides when networks
+    are in memory, and `recorder` records it; `wrap` may observe the networks' runs. Up to `together` images
+    are denoised at once, in as few runs as the denoiser's batch allows. Raises BadBundle for a bundle without
+    a network or a valid tokenizer, BadConfig for an unknown scheduler, an unknown backend or one that only
+    measures, and, where networks are resident, what `generate` raises.
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class Pipeline:
         recorder: TimelineRecorder | None = None,
         wrap: Wrap | None = None,
         together: int = 1,
+        gpu_api: GpuApi | None = None,
     ) -> None:
         require_generates(bundle)
         self.bundle = bundle
@@ -105,6 +106,7 @@ class Pipeline:
             threads=threads,
             float_weights=float_weights,
             precision=precision,
+            gpu_api=gpu_api,
             isolation="mapped" if large else "none",
         )
         found = find_backend(backend, generating=True) if isinstance(backend, str) else backend

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from msd.errors import DelegateFailed, MsdError
+from msd.gpu.gpu_api import choose_api
 from msd.graph.ir.weights import Array
 from msd.run.runners import adapter
 from msd.run.runners.backend import Backend
@@ -25,14 +26,16 @@ SECONDS = 600.0
 class WebGpuProcess(ProcessRunner):
     """A file compiled by msd.gpu, without the optimisations in `without` (msd.gpu.fuse.Switches).
 
-    Raises BadModelFile for a file that is no model, NoDelegate without an adapter, and DelegateFailed for an
-    operator without a kernel, for a GPU that is too small, or when the process dies or exceeds its bounds.
+    Raises BadModelFile for a file that is no model, BadConfig where the implementation of WebGPU is not
+    installed, NoDelegate without an adapter, and DelegateFailed for an operator without a kernel, for a GPU
+    that is too small, or when the process dies or exceeds its bounds.
     """
 
     def __init__(self, path: Path, conditions: Conditions, without: tuple[str, ...] = ()) -> None:
+        api = choose_api(conditions.gpu_api)
         self.precision, self.adapter = conditions.precision, conditions.adapter or adapter.find()
         bounds = Bounds.of(conditions.seconds or SECONDS, conditions.memory, conditions.stop)
-        load = partial(LoadOnWebGpu, path, conditions.precision, without)
+        load = partial(LoadOnWebGpu, path, conditions.precision, without, api)
         super().__init__(path, lambda signature: load(), bounds, self.adapter.environment)
 
     @property
@@ -66,8 +69,7 @@ class WebGpuProcess(ProcessRunner):
 BACKEND = Backend(
     name="webgpu",
     open=WebGpuProcess,
-    takes=frozenset({"precision"}),
+    takes=frozenset({"precision", "gpu_api"}),
     needs_adapter=True,
-    package=("wgpu", "wgpu"),
     for_cpu=litert_cpu.BACKEND,
 )

@@ -1,0 +1,201 @@
+"""Time SD 2.1's U-Net on wgpu-native, on Dawn, and on Dawn with matrix units, at several sizes of latents.
+
+    python -m scripts.lab.bench_dawn trace build 64x64 96x96 48x80 128x128    # needs TensorFlow
+    python -m scripts.lab.bench_dawn measure build 64x64 96x96 48x80 128x128 --peer 96x96 -o found.json
+
+The two halves may run on different machines; the second needs wgpudawn. Weights are int8, drawn from a seed.
+Runs of all variants take turns, four at a time, of which the first is left out, from inputs on the GPU to
+outputs on it; LiteRT's delegate is timed with the copies, and so are its peers then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+import numpy as np
+
+from msd.graph.ir.weights import Array
+from msd.graph.parity import psnr
+from msd.models.structure import load_structure, save_structure
+from msd.run.runners import adapter
+from msd.run.runners.backends.litert_gpu import GpuProcess
+from msd.run.runners.backends.webgpu import WebGpuProcess
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.program_facts import ProgramFacts
+from msd.run.runners.random_inputs import random_inputs
+from msd.run.runners.runner import Conditions
+from scripts.judge_full_size import write_random
+from scripts.lab.bench_engine import described
+
+MODEL = "sd21-base"
+VARIANTS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "wgpu": ("wgpu", ()),
+    "dawn, without matrices": ("dawn", ("matrices",)),
+    "dawn": ("dawn", ()),
+}
+PACKAGES = ("ai-edge-litert", "wgpu", "wgpudawn", "numpy")
+ROUNDS, TOGETHER = 13, 4
+PEER_ROUNDS, WARMUPS = 24, 4
+LARGEST_ON_CPU = 96 * 96
+"""The most latents for which the CPU computes what to compare with."""
+
+Row = dict[str, Any]
+
+
+@click.group()
+def main() -> None:
+    """Trace the structures, or measure them."""
+
+
+@main.command("trace")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("sizes", nargs=-1, required=True)
+def trace_sizes(folder: Path, sizes: tuple[str, ...]) -> None:
+    """Write to FOLDER the U-Net's structure for each of SIZES, rows x columns of latents."""
+    from msd.models.families.stable_diffusion import STABLE_DIFFUSION
+    from msd.models.networks import networks, read_configs, size_of
+    from msd.models.trace import trace
+
+    configs = read_configs(STABLE_DIFFUSION, tomllib.loads(Path(f"configs/models/{MODEL}.toml").read_text()))
+    folder.mkdir(parents=True, exist_ok=True)
+    for size in sizes:
+        rows, columns = map(int, size.split("x"))
+        wanted = replace(size_of(STABLE_DIFFUSION, configs), rows=rows, columns=columns)
+        network = networks(STABLE_DIFFUSION, configs, wanted)["unet"]
+        save_structure(trace(network.build, network.inputs), structure(folder, size))
+
+
+@main.command("measure")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True))
+@click.argument("sizes", nargs=-1, required=True)
+@click.option("--peer", "peers", multiple=True, help="Time LiteRT's delegate too at this size.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+def measure_sizes(folder: Path, sizes: tuple[str, ...], peers: tuple[str, ...], output: Path) -> None:
+    """Write a row for each of SIZES, whose structures are in FOLDER, as JSON to OUTPUT."""
+    report = described(PACKAGES) | {"model": MODEL, "component": "unet", "recipe": "gpu-w8"}
+    with tempfile.TemporaryDirectory() as temporary, ProcessPoolExecutor(len(sizes)) as pool:
+        made = pool.map(partial(prepared, folder, Path(temporary)), sizes)
+        for size, (path, row, inputs, expected) in zip(sizes, made, strict=True):
+            report["rows"].append(row)
+            row |= in_turn(path, inputs, expected)
+            if size in peers:
+                row["with copies"] = beside_litert(path, inputs)
+            output.write_text(json.dumps(report, indent=1) + "\n")
+            click.echo(json.dumps(row), err=True)
+
+
+def structure(folder: Path, size: str) -> Path:
+    """Return the file of a size's structure."""
+    return folder / f"{MODEL}-unet-{size}.zip"
+
+
+def prepared(folder: Path, to: Path, size: str) -> tuple[Path, Row, dict[str, Array], dict[str, Array]]:
+    """Return the file with random weights, its counts, its inputs, and the CPU's outputs for small sizes."""
+    path = to / f"unet-{size}.tflite"
+    row = {"latents": size, **write_random(load_structure(structure(folder, size)), path, "unet", "gpu-w8")}
+    with Interpreter(path, threads=max(1, (os.cpu_count() or 1) // 3), float_weights=True) as cpu:
+        inputs = random_inputs(cpu.inputs.values())
+        small = int(np.prod([int(n) for n in size.split("x")])) <= LARGEST_ON_CPU
+        return path, row, inputs, cpu.run(inputs) if small else {}
+
+
+def conditions(api: Any, precision: Any = "fp16") -> Conditions:
+    """Return the conditions of a variant."""
+    return Conditions(precision=precision, gpu_api=api, adapter=adapter.find())
+
+
+def in_turn(path: Path, inputs: dict[str, Array], expected: dict[str, Array]) -> Row:
+    """Return each variant's seconds and its distances from float32 arithmetic on the GPU and on the CPU."""
+    with WebGpuProcess(path, conditions("dawn", "fp32")) as full:
+        exact = full.run(inputs)
+    row: Row = {"fp32, dB to the CPU": distances(expected, exact)}
+    with opened(path) as processes:
+        for name, process in processes.items():
+            found = process.run(inputs)
+            row[name] = {
+                "first_result_seconds": round(process.load_seconds + process.run_seconds[0], 2),
+                "notes": process.placement.notes,
+                "dB to fp32": distances(exact, found),
+                "dB to the CPU": distances(expected, found),
+            }
+        seconds = turns(processes, inputs)
+        for name, process in processes.items():
+            each = np.median(np.array(process.time(inputs, 6, True)[1:]), axis=0)
+            row[name] |= {"median_seconds": median(seconds[name]), "run_seconds": seconds[name]}
+            row[name]["kernels"] = kinds(process.compiled, each)
+    row["wgpu / dawn"] = round(row["wgpu"]["median_seconds"] / row["dawn"]["median_seconds"], 3)
+    return row
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[dict[str, WebGpuProcess]]:
+    """Yield a process for each variant."""
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(WebGpuProcess(path, conditions(api), without))
+            for name, (api, without) in VARIANTS.items()
+        }
+
+
+def turns(processes: dict[str, WebGpuProcess], inputs: dict[str, Array]) -> dict[str, list[float]]:
+    """Return the seconds of all runs but those of the first round, and the first of each turn."""
+    seconds: dict[str, list[float]] = {name: [] for name in processes}
+    for number in range(ROUNDS):
+        for name, process in processes.items():
+            found = [round(whole, 6) for (whole,) in process.time(inputs, TOGETHER)]
+            seconds[name] += found[1:] if number else []
+    return seconds
+
+
+def beside_litert(path: Path, inputs: dict[str, Array]) -> Row:
+    """Return the seconds of LiteRT's delegate and of the kernels, in turn, with the copies."""
+    begun = time.perf_counter()
+    with GpuProcess(path, conditions(None)) as litert:
+        litert.run(inputs)
+        first = round(time.perf_counter() - begun, 1)
+        with opened(path) as processes:
+            runners = {"litert-gpu": litert, **processes}
+            for _ in range(PEER_ROUNDS):
+                for runner in runners.values():
+                    runner.run(inputs)
+            times = {name: runner.run_seconds[-PEER_ROUNDS + WARMUPS :] for name, runner in runners.items()}
+    row: Row = {name: {"median_seconds": median(found)} for name, found in times.items()}
+    return row | {"litert-gpu, first_result_seconds": first}
+
+
+def distances(expected: dict[str, Array], found: dict[str, Array]) -> dict[str, float]:
+    """Return the PSNR of each output that is expected."""
+    return {name: round(psnr(value, found[name]), 1) for name, value in expected.items()}
+
+
+def kinds(program: ProgramFacts, seconds: Sequence[float]) -> dict[str, Row]:
+    """Return the dispatches, milliseconds and TFLOPS of each kind of kernel, the longest first."""
+    sums: dict[str, Row] = {}
+    for dispatch, each in zip(program.dispatches, seconds, strict=True):
+        words = dispatch.kernel.replace(",", "").split()
+        kind = "winograd products" if "products" in words else " ".join(w for w in words[:2] if w.isalpha())
+        row = sums.setdefault(kind, {"dispatches": 0, "ms": 0.0, "flops": 0})
+        row["dispatches"] += 1
+        row["ms"] += float(each) * 1e3
+        row["flops"] += dispatch.flops
+    for row in sums.values():
+        row["tflops"] = round(row.pop("flops") / max(row["ms"], 1e-9) / 1e9, 1)
+        row["ms"] = round(row["ms"], 3)
+    return dict(sorted(sums.items(), key=lambda item: -item[1]["ms"]))
+
+
+if __name__ == "__main__":
+    main()
