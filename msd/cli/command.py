@@ -139,7 +139,7 @@ def command_line() -> str:
 
 
 def console(width: int, stderr: bool = False) -> Console:
-    """Return a console for tables, at least `width` columns wide without a terminal."""
+    """Return a console for tables, without a terminal at least `width` columns wide unless COLUMNS is set."""
     from rich.console import Console
     from rich.text import Text
 
@@ -150,6 +150,6 @@ def console(width: int, stderr: bool = False) -> Console:
             return super().render_str(plain_lines(text), **settings)
 
     result = PlainConsole(stderr=stderr, highlight=False)
-    if not result.is_terminal:
+    if not result.is_terminal and "COLUMNS" not in os.environ:
         result.width = max(result.width, width)
     return result

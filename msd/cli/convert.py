@@ -17,6 +17,7 @@ from msd.cli.options import FILE
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import conversion_progress
 from msd.cli.pruning import print_pruning, save_report
+from msd.cli.tables import print_table
 from msd.files.targets import require_writable
 from msd.models.families import find_family, title_of
 
@@ -191,7 +192,7 @@ def _explain(manifest: Manifest) -> None:
             reasons = "\n".join(f"{skip.count}x {escape(reason)}" for reason, skip in effect.skipped.items())
             table.add_row(escape(effect.rule), str(effect.fired), f"{effect.ops:+d}", kinds, reasons)
         table.caption = f"{ledger.before} operations traced, {ledger.after} written"
-        out.print(table)
+        print_table(out, table)
         if idle:
             out.print(f"No place for {escape(', '.join(idle))}.\n")
 
