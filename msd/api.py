@@ -17,6 +17,7 @@ from msd import bundle as bundles
 from msd.bundle import Bundle, ImageSize
 from msd.conversion.keywords import known_keywords
 from msd.conversion.options import ConversionOptions, options
+from msd.damage import damage_named
 from msd.errors import MsdError
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ def generate(
 
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
     with (
+        damage_named([opened.folder]),
         one_size(opened, size) as picked,
         Pipeline(picked, backend, precision=precision, scheduler=scheduler) as pipeline,
     ):
@@ -147,8 +149,9 @@ def predict(
     from msd.measure.report.examine import examine
 
     chosen = find_device(device) if device else Device()
-    found = examine(Path(file), tuple(delegates), chosen)
-    require_fixed(Path(file), tflite.read(Path(file)).main)
+    with damage_named([Path(file)]):
+        found = examine(Path(file), tuple(delegates), chosen)
+        require_fixed(Path(file), tflite.read(Path(file)).main)
     return found
 
 
@@ -166,7 +169,8 @@ def judge(
     """
     from msd.measure.judging import judge as judge_file
 
-    return judge_file(Path(file), precision=precision, inputs=inputs, timeout=timeout)
+    with damage_named([Path(file)]):
+        return judge_file(Path(file), precision=precision, inputs=inputs, timeout=timeout)
 
 
 @known_keywords(OPTIONS)

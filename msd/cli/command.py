@@ -20,6 +20,7 @@ import click
 
 from msd.cli.plain import plain, plain_lines
 from msd.cli.streams import print_everything
+from msd.damage import damage_named
 from msd.errors import MsdError
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ class Command(PlainUsage):
             signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         try:
             _require_working_folder()
-            result = super().invoke(ctx)
+            with damage_named(_paths(ctx)):
+                result = super().invoke(ctx)
             sys.stdout.flush()
             return result
         except MsdError as error:
@@ -116,6 +118,12 @@ class LazyGroup(PlainUsage, click.Group):
         """Write the list of commands for --help without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, help) for name, (_, help) in self._lazy.items()])
+
+
+def _paths(ctx: click.Context) -> list[Path]:
+    """Return the places that the arguments of a command name."""
+    values = [value if isinstance(value, tuple) else (value,) for value in ctx.params.values()]
+    return [place for value in values for place in value if isinstance(place, Path)]
 
 
 def _require_working_folder() -> None:
