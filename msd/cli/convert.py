@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("source", required=False, type=click.Path(path_type=Path))
-@options.output_folder()
+@options.output_folder(required=False)
 @conversion_options
 @click.option(
     "--prune-report", type=FILE, metavar="FILE", help="Write as JSON what was pruned from each unit."
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @options.force("Replace what is in the folder.")
 def convert(
     source: Path | None,
-    output: Path,
+    output: Path | None,
     given: dict[str, Any],
     prune_report: Path | None,
     dry_run: bool,
@@ -74,6 +74,7 @@ def convert(
         _say_first(source, planned)
         _print_plan(planned, settings, as_json)
         return
+    output = _required(output)
     converted: list[str] = []
     with conversion_progress(converted) as on_progress:
         manifest = conversion.convert(source, output, settings, on_progress, _print_shared)
@@ -91,6 +92,15 @@ def _refuse(sizes: Sequence[Any], prune_report: Path | None, dry_run: bool, forc
         options.refuse_given(("explain", "prune_report"), "with --dry-run, which rewrites and prunes nothing")
     if prune_report:
         require_writable(prune_report, force)
+
+
+def _required(output: Path | None) -> Path:
+    """Return the folder to write, which only a dry run does without."""
+    if output is None:
+        context = click.get_current_context()
+        parameter = next(each for each in context.command.params if each.name == "output")
+        raise click.MissingParameter(ctx=context, param=parameter)
+    return output
 
 
 def _demo_checkpoint() -> Path:
@@ -118,7 +128,9 @@ def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
     sizes = " and ".join(map(str, settings.sizes)) or f"{plan.width}x{plan.height}"
     say(f"{sizes} pixels, batch {settings.batch}, recipe {settings.recipe.name}:")
     for name, parameters in plan.parameters.items():
-        say(f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, about {_size(plan.bytes[name])}")
+        about = "about " if name in plan.estimated else ""
+        size = f"{about}{_size(plan.bytes[name])}"
+        say(f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, {size}")
 
 
 def _print_result(

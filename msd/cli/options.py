@@ -167,9 +167,9 @@ def _names(options: Iterable[Callable[[Any], Any]]) -> list[str]:
     return [str(param.name) for param in command.params]
 
 
-def output_folder() -> Callable[[Decorated], Decorated]:
+def output_folder(required: bool = True) -> Callable[[Decorated], Decorated]:
     """Return -o, the folder that a command writes."""
-    return click.option("-o", "--output", type=FOLDER, required=True, help="The folder to write.")
+    return click.option("-o", "--output", type=FOLDER, required=required, help="The folder to write.")
 
 
 def components(names: LateChoice = COMPONENT) -> Callable[[Decorated], Decorated]:
