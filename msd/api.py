@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from msd import bundle as bundles
 from msd.bundle import Bundle, ImageSize
+from msd.conversion.damage import damage_named
 from msd.conversion.keywords import known_keywords
 from msd.conversion.options import ConversionOptions, options
-from msd.damage import damage_named
 from msd.errors import MsdError
 
 if TYPE_CHECKING:

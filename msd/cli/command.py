@@ -20,7 +20,6 @@ import click
 
 from msd.cli.plain import plain, plain_lines
 from msd.cli.streams import print_everything
-from msd.damage import damage_named
 from msd.errors import MsdError
 
 if TYPE_CHECKING:
@@ -76,6 +75,8 @@ class Command(PlainUsage):
             signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         try:
             _require_working_folder()
+            from msd.conversion.damage import damage_named
+
             with damage_named(_paths(ctx)):
                 result = super().invoke(ctx)
             sys.stdout.flush()

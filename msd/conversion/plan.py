@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +19,9 @@ from msd.models.structure_cache import is_cached
 class Plan:
     """The files that a conversion would write, with parameters and bytes, and the image size.
 
-    The bytes are those of the whole files, but those of the `estimated` ones are of their weights alone, before
-    pruning, and about right. `left_out` are components that the model needs, and of which the checkpoint has no weights.
+    The bytes are those of the whole files; of the `estimated` ones, whose graphs are not known yet, they are
+    those of the weights before pruning, and about right. `left_out` are components that the model needs, and
+    of which the checkpoint has no weights.
     """
 
     parameters: dict[str, int]
@@ -43,9 +44,10 @@ def plan(source: Path, settings: Settings) -> Plan:
         for tensor, weights in job.checkpoint.weights[name].items():
             sizes[_file_of(job, name, tensor)] += weights.size
     about = stored_bytes(job, job.components)
-    known = {
-        file: count for name in job.components if _is_known(job, name) for file, count in _sizes(job, name)
-    }
+    known = dict[str, int]()
+    for name in job.components:
+        if _is_known(job, name):
+            known |= _sizes(job, name)
     height, width = job.size.pixels
     return Plan(
         parameters=dict(sizes),
@@ -73,10 +75,10 @@ def _is_known(job: Job, name: str) -> bool:
     return cached and name not in job.pruned_components
 
 
-def _sizes(job: Job, name: str) -> Iterator[tuple[str, int]]:
-    """Yield a component's files with their bytes."""
-    for file, prepared in prepare(job, name, Changes(), lambda stage, done, total: None).files.items():
-        yield file, file_bytes(prepared.model)
+def _sizes(job: Job, name: str) -> dict[str, int]:
+    """Return the bytes of a component's files."""
+    files = prepare(job, name, Changes(), lambda stage, done, total: None).files
+    return {file: file_bytes(prepared.model) for file, prepared in files.items()}
 
 
 def _file_of(job: Job, name: str, tensor: str) -> str:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import msd
 from msd.cli import msd as command
-from msd.damage import changed_file
+from msd.conversion.damage import changed_file
 from msd.errors import BadBundle, BadModelFile
 
 CHANGED = "unet.tflite has changed since its conversion: its SHA-256 is not the one in manifest.json; convert"
