@@ -57,11 +57,18 @@ def bars(*columns: ProgressColumn, console: Console | None = None, transient: bo
 
 @contextmanager
 def component_progress() -> Iterator[Callable[[str, str, int, int], None]]:
-    """Show the activity of each component, and how much of it is done."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    """Show the activity of each component, how much of it is done, the time that took, and the time left."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     name, what = TextColumn("{task.description:<14}"), TextColumn("{task.fields[what]}")
-    with bars(name, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), what) as shown:
+    left = TimeRemainingColumn()
+    with bars(name, BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), left, what) as shown:
 
         def on_progress(component: str, what: str, done: int, total: int) -> None:
             shown.update(component, done, total, what=what)
