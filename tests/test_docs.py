@@ -120,7 +120,7 @@ WRONG = {
     "    from msd.errors import Mistake": "imports Mistake from msd.errors, which has none",
     "    msd generate out --prompt": "Option '--prompt' requires an argument.",
     "    msd generate out \\\n        --promt x -o y": "No such option",
-    "```sh\nmsd-convert x\n```": "Missing option '-o' / '--output'.",
+    "```sh\nmsd export-web x\n```": "Missing option '-o' / '--output'.",
     "    msd-convert x -o y --batch 3 > z": "3 is not in the range 1<=x<=2.",
     "see `msd bench --faster`": "bench has no option --faster",
     "`msd dream x`": "msd has no command dream",

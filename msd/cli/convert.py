@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from msd.conversion.sizes.share import SharedFile
 
 
-@click.command(cls=Command)
+GROUPS = {
+    "Basics": ("output", "recipe", "device", "sizes", "dry_run", "force", "help"),
+    "Model": (
+        *("lora", "vae", "preview_vae", "embeddings", "clip_skip", "prompt_chunks", "scheduler", "steps"),
+        *("guidance", "components", "also", "batch", "prediction_type", "calibration"),
+    ),
+}
+
+
+@click.command(cls=Command, groups=GROUPS)
 @click.argument("source", required=False, type=click.Path(path_type=Path))
 @options.output_folder(required=False)
 @conversion_options

@@ -50,12 +50,16 @@ def _requests(
     mask: Path | None,
     fit: Fit,
     seed: int,
-    images: int,
+    count: int,
+    images: int | None,
     steps: int | None,
     guidance: float | None,
     **settings: Any,
 ) -> MakeRequests:
-    """Return a function that returns a request for each image, with consecutive seeds."""
+    """Return a function that returns a request for each image, with consecutive seeds.
+
+    `images` is the former name of `count`.
+    """
     if image is None:
         options.refuse_given(("mask", "strength", "fit"), "without --image")
 
@@ -66,7 +70,7 @@ def _requests(
         start = read_initial_image(bundle, image, mask, fit)
         own = bundle.manifest.images.unless(steps, guidance)
         common = {"steps": own.steps, "guidance": own.guidance, "image": start, **settings}
-        return [Request(seed=seed + i, **common) for i in range(images)]
+        return [Request(seed=seed + i, **common) for i in range(images or count)]
 
     return make
 
@@ -74,8 +78,8 @@ def _requests(
 request_options = options.gathered(
     "make_requests",
     _requests,
-    click.option("--prompt", callback=_prompt, required=True, help="What the image should show."),
-    click.option("--negative-prompt", callback=_prompt, default="", help="What it should not show."),
+    click.option("-p", "--prompt", callback=_prompt, required=True, help="What the image should show."),
+    click.option("-n", "--negative-prompt", callback=_prompt, default="", help="What it should not show."),
     click.option(
         "--prompt-syntax",
         type=SYNTAXES,
@@ -91,12 +95,13 @@ request_options = options.gathered(
         help="The same seed gives the same image.",
     ),
     click.option(
-        "--images",
+        "--count",
         type=click.IntRange(1, MOST_IMAGES),
         default=1,
         show_default=True,
         help="Number of images, with consecutive seeds.",
     ),
+    click.option("--images", type=click.IntRange(1, MOST_IMAGES), hidden=True),
     click.option("--image", type=FILE, help="Begin from this image: PNG, JPEG, WebP …"),
     click.option("--mask", type=FILE, help="Repaint the image only where this one is white."),
     click.option(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from msd.bounds import MOST_GUIDANCE, MOST_SEED, MOST_STEPS, MOST_THREADS
 from msd.models.families import component_names, file_names, optional_names
@@ -189,8 +190,26 @@ def scheduler(callback: Callable[..., Any] | None = None) -> Callable[[Decorated
         "--scheduler",
         callback=callback,
         metavar="NAME",
+        shell_complete=completes(schedulers),
         help="ddim, dpm++, euler, euler-a, lcm or tcd.  [default: the checkpoint's own, else ddim]",
     )
+
+
+def schedulers() -> Iterable[str]:
+    """Return the names of all schedulers."""
+    from msd.run.runtime.scheduler import SCHEDULERS
+
+    return SCHEDULERS
+
+
+def completes(names: Callable[[], Iterable[str]]) -> Callable[..., list[CompletionItem]]:
+    """Return what completes a value in a shell: one of `names`, or the name of a file."""
+
+    def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        found = [CompletionItem(name) for name in names() if name.startswith(incomplete)]
+        return found or [CompletionItem(incomplete, type="file")]
+
+    return complete
 
 
 def steps(help: str) -> Callable[[Decorated], Decorated]:

@@ -17,6 +17,8 @@ from msd.cli.report_files import Files, Shapes, files_of
 from msd.cli.report_run import Findings, ReportRequest, collect_findings
 from msd.files.targets import require_writable
 from msd.graph.prediction import registry
+from msd.graph.prediction.device import phone_names
+from msd.graph.prediction.device import shipped as devices
 
 if TYPE_CHECKING:
     from msd.measure.judging import Verdict
@@ -78,9 +80,10 @@ def _shapes(ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
 )
 @click.option(
     "--device",
+    shell_complete=options.completes(lambda: [*devices(), *phone_names()]),
     default="adreno-740",
     show_default=True,
-    help="Apply the limits of this device: a name or a TOML file.",
+    help="Apply the limits of this GPU: a name, a phone such as 'Pixel 9', or a TOML file.",
 )
 @click.option(
     "--shape",
