@@ -69,16 +69,18 @@ def convert(
 ) -> Bundle:
     """Convert a checkpoint into the folder `output`; return the bundle that it then holds.
 
-    `source` is a folder in diffusers' layout, one .safetensors or .ckpt file, or a folder of keras-cv's .h5
-    files; None is the demo checkpoint. `on_progress` is called with a component, its stage, how much of
-    it is done, and the total. Raises MsdError with the sentence that the command prints, and TypeError, with
-    the nearest name, for an unknown option.
+    `source` is a folder in diffusers' layout, one .safetensors or .ckpt file, a folder of keras-cv's .h5
+    files, or an id on Hugging Face; None is the demo checkpoint. `on_progress` is called with a component,
+    its stage, how much of it is done, and the total. Raises MsdError with the sentence that the command
+    prints, and TypeError, with the nearest name, for an unknown option.
     """
     from msd.conversion.convert import convert as convert_checkpoint
+    from msd.conversion.sources.hub import local_checkpoint
     from msd.models.demo import CHECKPOINT
 
     settings = conversion_settings(**options)
-    convert_checkpoint(Path(source) if source else CHECKPOINT, Path(output), settings, on_progress)
+    place = local_checkpoint(Path(source)) if source else CHECKPOINT
+    convert_checkpoint(place, Path(output), settings, on_progress)
     return open_bundle(output)
 
 

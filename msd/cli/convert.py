@@ -59,12 +59,13 @@ def convert(
 ) -> None:
     """Convert the checkpoint SOURCE for the GPU of a phone.
 
-    SOURCE is a folder in diffusers layout, one .safetensors or .ckpt file of Stable Diffusion 1.x or 2.x, or
-    a folder with keras-cv's .h5 files. Nothing in a pickle is executed. Without SOURCE, the demo
-    checkpoint that comes with msd is converted.
+    SOURCE is a folder in diffusers layout, one .safetensors or .ckpt file of Stable Diffusion 1.x or 2.x, a
+    folder with keras-cv's .h5 files, or an id on Hugging Face, whose files are then downloaded. Nothing in a
+    pickle is executed. Without SOURCE, the demo checkpoint that comes with msd is converted.
 
     \b
     Examples:
+        msd-convert stabilityai/stable-diffusion-2-1-base -o sd21
         msd-convert stable-diffusion-2-1-base -o sd21 --explain
         msd-convert stable-diffusion-2-1-base -o sd21-half --recipe float16
         msd-convert stable-diffusion-2-1-base -o sd21-near --calibration prompts.txt
@@ -74,10 +75,11 @@ def convert(
     """
     from msd.api import conversion_settings
     from msd.conversion import convert as conversion
+    from msd.conversion.sources.hub import local_checkpoint
 
     _refuse(given["sizes"], prune_report, dry_run, force)
     settings = conversion_settings(**given, force=force)
-    source = source or _demo_checkpoint()
+    source = local_checkpoint(source) if source else _demo_checkpoint()
     if dry_run:
         planned = conversion.plan(source, settings)
         _say_first(source, planned)
