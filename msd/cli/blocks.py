@@ -65,7 +65,7 @@ def blocks(
 ) -> None:
     """Compare each block of BUNDLE, alone, with a reference's, on the same inputs.
 
-    The inputs come from real denoising runs. docs/blockwise.md explains the measurement.
+    The inputs come from real denoising runs. msd docs blockwise explains the measurement.
     """
     from msd.bundle import open_bundle
     from msd.compress.calibration.generated_inputs import Calibration

@@ -109,7 +109,7 @@ def compare(
 
     Each is a folder that msd-convert wrote, or a checkpoint in diffusers' layout, which PyTorch runs (pip
     install 'msd[train]'). Where B takes another number of steps than A, A's images at that number stand
-    beside. docs/compare.md explains the measurement.
+    beside. msd docs compare explains the measurement.
     """
     from msd.compress.calibration.prompt_file import read_prompts
     from msd.files.schema import dump

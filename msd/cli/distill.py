@@ -147,7 +147,7 @@ def distill(checkpoint: Path, output: Path, as_json: bool, **asked: Any) -> None
     """Train CHECKPOINT, a folder in diffusers' layout, to generate in one pass a step, or in fewer steps.
 
     It learns from images that it generates itself for the prompts. An interrupted run goes on where its last
-    state was saved. Needs pip install 'msd[train]'. docs/distill.md explains stages, memory and results.
+    state was saved. Needs pip install 'msd[train]'. msd docs distill explains stages, memory and results.
     """
     from msd.train.pytorch.packages import require_packages
 
@@ -281,7 +281,7 @@ def _announce(announced: Announcement, settings: DistillationSettings) -> None:
     if announced.has_int4 and training.rate > INT4_RATE:
         say(
             f"a rate of {training.rate:g} lets int4 weights swing between two integers;"
-            " --rate 1e-5 did better on the demo checkpoint (docs/distill.md)",
+            " --rate 1e-5 did better on the demo checkpoint (msd docs distill)",
             err=True,
         )
     if announced.turns_to_v:

@@ -63,8 +63,8 @@ def regress(
     """Generate the images of SUITE with BUNDLE, and compare them with golden ones.
 
     SUITE is a .toml file with prompts and thresholds, or the name of one of configs/suites/. Exit code 0: all
-    thresholds hold. 3: at least one is broken. 1: the comparison was impossible. docs/regress.md explains the
-    measurement.
+    thresholds hold. 3: at least one is broken. 1: the comparison was impossible. msd docs regress explains
+    the measurement.
     """
     from msd.bundle import open_bundle
     from msd.measure.regress.regression import guard

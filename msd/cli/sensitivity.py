@@ -102,7 +102,7 @@ def sensitivity(
     """Measure the error of each block of SOURCE with each candidate, and write a recipe for a target.
 
     Then the checkpoint is converted with that recipe, and the result is measured. Without SOURCE, this is the
-    demo checkpoint. docs/blockwise.md explains the method.
+    demo checkpoint. msd docs blockwise explains the method.
     """
     if (target_size is None) == (target_db is None):
         raise click.UsageError("give one of --target-size and --target-db")
