@@ -330,6 +330,7 @@ def _write(text: str, output: Path | None, force: bool) -> None:
         return
     with atomic_write(output, force) as temporary:
         temporary.write_text(text, "utf-8")
+    say(f"wrote {output}", err=True)
 
 
 def _conditions_met(
