@@ -138,6 +138,7 @@ def _generate(
     for remark in dict.fromkeys(remark for request in requests for remark in pipeline.remarks(request)):
         say(f"warning: {remark}", err=True)
     _say_what_is_read(requests[0])
+    _say_least_steps(pipeline, requests[0])
     seconds: list[float] = []
     with step_progress() as show:
 
@@ -190,6 +191,17 @@ def _preview_writer(folder: Path, every: int, requests: Sequence[Request], force
         for number in range(every, request.steps + 1, every):
             check_output(path(request.seed, number), force)
     return write
+
+
+def _say_least_steps(pipeline: Pipeline, request: Request) -> None:
+    """Say where the demo is asked for fewer steps than its colours need, all of them from noise."""
+    from msd.models.demo.least_steps import LEAST_STEPS, is_demo
+
+    if request.steps < LEAST_STEPS and not request.image and is_demo(pipeline.bundle.manifest):
+        say(
+            f"warning: with fewer than {LEAST_STEPS} steps the demo may give other colours than asked",
+            err=True,
+        )
 
 
 def _say_what_is_read(request: Request) -> None:
