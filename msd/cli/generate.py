@@ -197,7 +197,8 @@ def _say_least_steps(pipeline: Pipeline, request: Request) -> None:
     """Say where the demo is asked for fewer steps than its colours need, all of them from noise."""
     from msd.models.demo.least_steps import LEAST_STEPS, is_demo
 
-    if request.steps < LEAST_STEPS and not request.image and is_demo(pipeline.bundle.manifest):
+    hashes = [file.sha256 for file in pipeline.bundle.manifest.source.files.values()]
+    if request.steps < LEAST_STEPS and not request.image and is_demo(hashes):
         say(
             f"warning: with fewer than {LEAST_STEPS} steps the demo may give other colours than asked",
             err=True,

@@ -9,7 +9,7 @@ from msd.files.configs import CONFIGS
 
 
 @dataclass(frozen=True)
-class Phone:
+class KnownPhone:
     """A phone's name, its GPU, the name of the description in configs/devices/, and the source of the GPU."""
 
     name: str
@@ -18,12 +18,14 @@ class Phone:
     source: str
 
 
-def phones() -> tuple[Phone, ...]:
+def phones() -> tuple[KnownPhone, ...]:
     """Return all phones of which the GPU is known."""
-    return tuple(Phone(name, **facts) for name, facts in bounded.read_toml(CONFIGS / "phones.toml").items())
+    return tuple(
+        KnownPhone(name, **facts) for name, facts in bounded.read_toml(CONFIGS / "phones.toml").items()
+    )
 
 
-def find_phone(name: str) -> Phone | None:
+def find_phone(name: str) -> KnownPhone | None:
     """Return the phone of that name, whatever its capitals, or None."""
     wanted = " ".join(name.split()).casefold()
     return next((phone for phone in phones() if phone.name.casefold() == wanted), None)
