@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msd import bundle as bundles
 from msd.bundle import Bundle, ImageSize
+from msd.conversion.damage import damage_named
 from msd.conversion.keywords import known_keywords
 from msd.conversion.options import ConversionOptions, options
 from msd.errors import MsdError
@@ -69,16 +70,18 @@ def convert(
 ) -> Bundle:
     """Convert a checkpoint into the folder `output`; return the bundle that it then holds.
 
-    `source` is a folder in diffusers' layout, one .safetensors or .ckpt file, or a folder of keras-cv's .h5
-    files; None is the demo checkpoint. `on_progress` is called with a component, its stage, how much of
-    it is done, and the total. Raises MsdError with the sentence that the command prints, and TypeError, with
-    the nearest name, for an unknown option.
+    `source` is a folder in diffusers' layout, one .safetensors or .ckpt file, a folder of keras-cv's .h5
+    files, or an id on Hugging Face; None is the demo checkpoint. `on_progress` is called with a component,
+    its stage, how much of it is done, and the total. Raises MsdError with the sentence that the command
+    prints, and TypeError, with the nearest name, for an unknown option.
     """
     from msd.conversion.convert import convert as convert_checkpoint
+    from msd.conversion.sources.hub import local_checkpoint
     from msd.models.demo import CHECKPOINT
 
     settings = conversion_settings(**options)
-    convert_checkpoint(Path(source) if source else CHECKPOINT, Path(output), settings, on_progress)
+    place = local_checkpoint(Path(source)) if source else CHECKPOINT
+    convert_checkpoint(place, Path(output), settings, on_progress)
     return open_bundle(output)
 
 
@@ -120,6 +123,7 @@ def generate(
 
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
     with (
+        damage_named([opened.folder]),
         one_size(opened, size) as picked,
         Pipeline(picked, backend, precision=precision, scheduler=scheduler, gpu_api=gpu_api) as pipeline,
     ):
@@ -152,8 +156,9 @@ def predict(
     from msd.measure.report.examine import examine
 
     chosen = find_device(device) if device else Device()
-    found = examine(Path(file), tuple(delegates), chosen)
-    require_fixed(Path(file), tflite.read(Path(file)).main)
+    with damage_named([Path(file)]):
+        found = examine(Path(file), tuple(delegates), chosen)
+        require_fixed(Path(file), tflite.read(Path(file)).main)
     return found
 
 
@@ -171,7 +176,8 @@ def judge(
     """
     from msd.measure.judging import judge as judge_file
 
-    return judge_file(Path(file), precision=precision, inputs=inputs, timeout=timeout)
+    with damage_named([Path(file)]):
+        return judge_file(Path(file), precision=precision, inputs=inputs, timeout=timeout)
 
 
 @known_keywords(OPTIONS)

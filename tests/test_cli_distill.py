@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -185,3 +188,30 @@ def test_what_is_pruned_by_reconstruction_needs_no_calibration(tmp_path: Path, p
     done = open_bundle(tmp_path / "converted").manifest.ledger["unet"].pruning
     assert done.criterion == "reconstruction"
     assert done.units
+
+
+def test_options_are_checked_before_pytorch_is_loaded(tmp_path: Path, prompts: Path) -> None:
+    """In a process of its own, where importing torch ends it."""
+    write(tmp_path / "teacher", SMALL)
+    (tmp_path / "torch.py").write_text("raise SystemExit(77)")
+    wrong = {
+        "what should the student do?": [tmp_path / "teacher", "--prompts", prompts],
+        "--lcm needs --guidance": [tmp_path / "teacher", "--prompts", prompts, "--lcm"],
+        "nowhere does not exist": [tmp_path / "nowhere", "--prompts", prompts, "--guidance", 3],
+        "missing.txt does not exist": [tmp_path / "teacher", "--prompts", "missing.txt", "--guidance", 3],
+    }
+    for sentence, words in wrong.items():
+        command = [sys.executable, "-m", "msd.cli", "distill", *map(str, words), "-o", str(tmp_path / "out")]
+        path = os.pathsep.join([str(tmp_path), *sys.path])
+        done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
+        assert done.returncode in (1, 2), done.stderr
+        assert sentence in done.stderr
+
+
+def test_the_device_and_the_whole_time_are_said(tmp_path: Path, prompts: Path) -> None:
+    write(tmp_path / "teacher", SMALL)
+    options = ("--prompts", prompts, "--guidance", 3, "--steps", 16, *SHORT, "-o", tmp_path / "student")
+    result = run("distill", tmp_path / "teacher", *options)
+    assert result.exit_code == 0, result.stderr
+    assert re.search(r"^on (CPU, which takes days|NVIDIA)", result.stderr, re.M)
+    assert re.search(r"^[\d.]+ updates/s: the 4 of all stages take \d+ s$", result.stderr, re.M)

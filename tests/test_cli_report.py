@@ -34,14 +34,13 @@ def test_a_whole_bundle(bundle: Path) -> None:
     assert result.exit_code == 0, result.output
     for component in COMPONENTS:
         lines = [line for line in result.stdout.splitlines() if f"{component}.tflite" in line]
-        predicted, counted, seen = lines[0], lines[1], lines[-1]
-        assert "litert-gpu, adreno-740  3 of 3 on GPU, 1 partition " in predicted
-        assert " 3 → " in counted
-        assert "3 of 3 operations on GPU, 1 partition " in seen
-        assert " dB " in seen
+        assert len(lines) == 1
+        assert "3 of 3 operations on GPU, 1 partition " in lines[0]
+        assert " dB " in lines[0]
     assert "LiteRT 2.3.0 GPU delegate on " in result.stdout
     assert result.stdout.endswith("3 of 3 files are fully delegated, and the results match the CPU's.\n")
     assert "✘" not in result.stdout
+    assert len(result.output.splitlines()) == 8, "the adapter, a table, the conclusion, and that -v adds more"
 
 
 def test_a_partial_delegation(tmp_path: Path) -> None:
@@ -60,6 +59,9 @@ def test_a_partial_delegation(tmp_path: Path) -> None:
 def test_verbose_shows_the_numbers_and_the_native_log(tmp_path: Path) -> None:
     result = call("-v", tiny_models.save("whole", tmp_path))
     assert result.exit_code == 0
+    assert "litert-gpu, adreno-740  3 of 3 on GPU, 1 partition " in result.stdout
+    assert "least time on adreno-740" in result.stdout
+    assert "tflite-runtime 2.14.0, CPU loads and runs it" in result.stdout
     assert "y: 1" in result.stdout
     assert "dB from the CPU's, max difference " in result.stdout
     assert "Replacing 3 out of 3 node(s) with delegate (LITERT_WEBGPU) node" in result.stdout
@@ -94,18 +96,17 @@ def test_a_lost_process_is_a_verdict(tmp_path: Path) -> None:
 
 
 def test_many_files_keep_readable_tables(tmp_path: Path) -> None:
-    """A row for each file and delegate, nothing cut; -v adds the other devices."""
+    """A row for each file and delegate, nothing cut, no device but the one asked for."""
     base = tiny_models.save("whole", tmp_path)
     names = [f"a_model_of_which_the_name_is_long_and_longer_than_others_{i}.tflite" for i in range(10)]
     files = [shutil.copy(base, tmp_path / name) for name in names]
-    result = call("--no-run", "--delegate", "litert-gpu,tflite-gpu", *files)
+    result = call("--no-run", "-v", "--delegate", "litert-gpu,tflite-gpu", *files)
     assert result.exit_code == 0, result.output
     assert "…" not in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 120
     table = result.stdout.partition("least time on adreno-740")[2]
     assert table.count("0.0 → 0.0 ms") == 20
     assert "swiftshader" not in result.stdout
-    assert call("--no-run", "-v", *files).stdout.count("swiftshader") == 10
 
 
 def test_rules_alone_start_no_delegate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +119,7 @@ def test_rules_alone_start_no_delegate(tmp_path: Path, monkeypatch: pytest.Monke
     assert "3 of 3 on GPU, 1 partition " in result.stdout
     assert "cured by" in result.stdout
     assert "LiteRT" not in result.stdout
-    assert result.stderr == "Exit code 3 for: rejected.\n"
+    assert result.stderr.endswith("Exit code 3 for: rejected.\n")
 
 
 def test_what_fails_is_a_choice(tmp_path: Path) -> None:

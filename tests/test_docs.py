@@ -90,7 +90,9 @@ def test_the_commands_of_the_readme_run(
     """In order, with the demo checkpoint in place of Stable Diffusion 2.1, and a conversion to start from."""
     monkeypatch.chdir(tmp_path)
     Path("path/to").mkdir(parents=True)
-    Path("path/to/stable-diffusion-2-1").symlink_to(CHECKPOINT)
+    Path("stabilityai").mkdir()
+    for owner in ("path/to", "stabilityai"):
+        Path(owner, "stable-diffusion-2-1").symlink_to(CHECKPOINT)
     Path("suite.toml").write_text(SUITE)
     Path("prompts.txt").write_text("a red circle\ntwo blue stars\n")
     shutil.copytree(demo_int8, "sd21")
@@ -120,7 +122,7 @@ WRONG = {
     "    from msd.errors import Mistake": "imports Mistake from msd.errors, which has none",
     "    msd generate out --prompt": "Option '--prompt' requires an argument.",
     "    msd generate out \\\n        --promt x -o y": "No such option",
-    "```sh\nmsd-convert x\n```": "Missing option '-o' / '--output'.",
+    "```sh\nmsd export-web x\n```": "Missing option '-o' / '--output'.",
     "    msd-convert x -o y --batch 3 > z": "3 is not in the range 1<=x<=2.",
     "see `msd bench --faster`": "bench has no option --faster",
     "`msd dream x`": "msd has no command dream",

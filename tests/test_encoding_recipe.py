@@ -87,7 +87,7 @@ def test_a_name_that_there_is_not() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("lines = []", "mine.toml has no use for lines; known keys are description, delegate, without"),
+        ("lines = []", "mine.toml has no use for lines; known keys are description, use, delegate, without"),
         ("line = [1]", r"line is not a list of tables; write \[\[line\]\] above each"),
         ("line = 1", r"line is 1; \[\[line\]\] entries was expected"),
         ("delegate = 'gpu'", "delegate is 'gpu'; choose from litert-gpu, tflite-gpu"),

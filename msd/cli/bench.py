@@ -25,6 +25,7 @@ from msd.cli.command import CHECK_FAILED, Command, Failure, console
 from msd.cli.options import FOLDER
 from msd.cli.plain import escape, say_json
 from msd.cli.progress import benchmark_progress
+from msd.cli.tables import print_table
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
@@ -251,7 +252,7 @@ def _print(benchmark: Benchmark, as_json: bool) -> None:
         styled = Table(*table.columns, title=escape(table.title), title_justify="left", box=box.SIMPLE)
         for row in table.rows:
             styled.add_row(*map(escape, row))
-        out.print(styled)
+        print_table(out, styled)
     for remark in remarks(benchmark):
         out.print(escape(f"{remark}."))
 

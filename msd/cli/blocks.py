@@ -13,6 +13,7 @@ from msd.cli.command import CHECK_FAILED, Command, command_line, console
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import component_progress
+from msd.cli.tables import print_table
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def blocks(
 ) -> None:
     """Compare each block of BUNDLE, alone, with a reference's, on the same inputs.
 
-    The inputs come from real denoising runs. docs/blockwise.md explains the measurement.
+    The inputs come from real denoising runs. msd docs blockwise explains the measurement.
     """
     from msd.bundle import open_bundle
     from msd.files.schema import dump
@@ -100,7 +101,7 @@ def _print_report(report: BlockReport) -> None:
     out = console(WIDTH)
     out.print(f"calibrated with {escape(report.calibration)}")
     for name, part in report.components.items():
-        out.print(_table(name, part))
+        print_table(out, _table(name, part))
     for name, part in report.components.items():
         say(_summary(name, part))
 

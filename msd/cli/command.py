@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ import click
 
 from msd.cli.plain import plain, plain_lines
 from msd.cli.streams import print_everything
+from msd.cli.suggestions import nearest, with_nearest
 from msd.errors import MsdError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _plain_usage() -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        vars(error)["message"] = plain(error.message)
+        vars(error)["message"] = with_nearest(plain(error.message))
         raise
 
 
@@ -60,7 +61,29 @@ class PlainUsage(click.Command):
 
 
 class Command(PlainUsage):
-    """A command whose function may raise MsdError; use as `@click.command(cls=Command)`."""
+    """A command whose function may raise MsdError; use as `@click.command(cls=Command)`.
+
+    `groups` are titles and the names of their options in --help, which lists the others last.
+    """
+
+    def __init__(
+        self, *args: Any, groups: Mapping[str, Sequence[str]] | None = None, **settings: Any
+    ) -> None:
+        super().__init__(*args, **settings)
+        self._groups = groups or {}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options for --help, in groups where there are any."""
+        if not self._groups:
+            super().format_options(ctx, formatter)
+            return
+        records = {str(each.name): each.get_help_record(ctx) for each in self.get_params(ctx)}
+        records["help"] = records.pop("_click_default_help", None)
+        grouped = {name for names in self._groups.values() for name in names}
+        rest = [name for name in records if name not in grouped]
+        for title, names in {**self._groups, "Expert": rest}.items():
+            with formatter.section(title):
+                formatter.write_dl([record for name in names if (record := records[name])])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; an MsdError on what an option says becomes a click.UsageError."""
@@ -75,7 +98,10 @@ class Command(PlainUsage):
             signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         try:
             _require_working_folder()
-            result = super().invoke(ctx)
+            from msd.conversion.damage import damage_named
+
+            with damage_named(_paths(ctx)):
+                result = super().invoke(ctx)
             sys.stdout.flush()
             return result
         except MsdError as error:
@@ -110,12 +136,20 @@ class LazyGroup(PlainUsage, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the arguments name; raises click.UsageError."""
         with _plain_usage():
+            if (name := args[0]) not in self._lazy and not name.startswith("-"):
+                ctx.fail(f"No such command {name!r}.{nearest(name, self._lazy)}")
             return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands for --help without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, help) for name, (_, help) in self._lazy.items()])
+
+
+def _paths(ctx: click.Context) -> list[Path]:
+    """Return the places that the arguments of a command name."""
+    values = [value if isinstance(value, tuple) else (value,) for value in ctx.params.values()]
+    return [place for value in values for place in value if isinstance(place, Path)]
 
 
 def _require_working_folder() -> None:
@@ -139,7 +173,7 @@ def command_line() -> str:
 
 
 def console(width: int, stderr: bool = False) -> Console:
-    """Return a console for tables, at least `width` columns wide without a terminal."""
+    """Return a console for tables, without a terminal at least `width` columns wide unless COLUMNS is set."""
     from rich.console import Console
     from rich.text import Text
 
@@ -150,6 +184,6 @@ def console(width: int, stderr: bool = False) -> Console:
             return super().render_str(plain_lines(text), **settings)
 
     result = PlainConsole(stderr=stderr, highlight=False)
-    if not result.is_terminal:
+    if not result.is_terminal and "COLUMNS" not in os.environ:
         result.width = max(result.width, width)
     return result

@@ -15,6 +15,7 @@ from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import column_progress
+from msd.cli.tables import print_table
 
 if TYPE_CHECKING:
     from msd.train.comparison.result import Column, ComparisonResult, ImageDistance
@@ -107,7 +108,7 @@ def compare(
 
     Each is a folder that msd-convert wrote, or a checkpoint in diffusers' layout, which PyTorch runs (pip
     install 'msd[train]'). Where B takes another number of steps than A, A's images at that number stand
-    beside. docs/compare.md explains the measurement.
+    beside. msd docs compare explains the measurement.
     """
     from msd.compress.calibration.prompt_file import read_prompts
     from msd.files.schema import dump
@@ -149,7 +150,7 @@ def _print_result(result: ComparisonResult) -> None:
         table.add_column(escape(column.label), justify="right")
     for name, cells in _rows(result):
         table.add_row(name, *map(escape, cells))
-    out.print(table)
+    print_table(out, table)
     for letter, column in zip("AB", (result.columns[0], result.other), strict=True):
         say(f"{letter}: {column.model}", err=True)
     first = f"A at {result.columns[0].steps} steps"

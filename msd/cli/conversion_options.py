@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,12 @@ def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """Return the name or file; `list` shows the recipes that come with msd, and exits."""
     if value != "list":
         return value
-    from msd.compress.encoding.recipe import find_recipe, shipped
+    from msd.compress.encoding.recipe import DEFAULT, find_recipe, shipped
 
-    for name in shipped():
-        say(f"{name:<15} {find_recipe(name).description}")
+    for name in sorted(shipped(), key=lambda name: name != DEFAULT):
+        recipe = find_recipe(name)
+        say(f"{name}{' (the default)' if name == DEFAULT else ''}: {recipe.use}")
+        say(f"    {recipe.description}")
     ctx.exit()
 
 
@@ -69,11 +71,40 @@ CALLBACKS: dict[str, Parse] = {
 """What reads a value further, or refuses it."""
 
 
+def _devices() -> list[str]:
+    from msd.graph.prediction.device import phone_names, shipped
+
+    return [*shipped(), *phone_names()]
+
+
+def _recipes() -> list[str]:
+    from msd.compress.encoding.recipe import shipped
+
+    return ["list", *shipped()]
+
+
+def _spellings() -> list[str]:
+    from msd.graph.rewrite.spelling import shipped
+
+    return shipped()
+
+
+COMPLETIONS: dict[str, Callable[[], Iterable[str]]] = {
+    "recipe": _recipes,
+    "device": _devices,
+    "spelling": _spellings,
+    "scheduler": options.schedulers,
+}
+"""The names that a shell completes."""
+
+
 def _click_option(name: str, default: Any, stated: Option) -> Any:
     """Return the option of a command line."""
     flag = stated.flag or f"--{name.replace('_', '-')}"
     metavar = stated.metavar or ("NAME|FILE" if stated.value.words.startswith("a name or") else None)
     settings: dict[str, Any] = {"help": _help(stated, default), "callback": CALLBACKS.get(name)}
+    if name in COMPLETIONS:
+        settings["shell_complete"] = options.completes(COMPLETIONS[name])
     if stated.value.kind == "flag":
         return click.option(flag, name, flag_value=not default, default=default, **settings)
     if isinstance(default, tuple):

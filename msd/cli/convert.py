@@ -17,6 +17,7 @@ from msd.cli.options import FILE
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import conversion_progress
 from msd.cli.pruning import print_pruning, save_report
+from msd.cli.tables import print_table
 from msd.files.targets import require_writable
 from msd.models.families import find_family, title_of
 
@@ -26,9 +27,18 @@ if TYPE_CHECKING:
     from msd.conversion.sizes.share import SharedFile
 
 
-@click.command(cls=Command)
+GROUPS = {
+    "Basics": ("output", "recipe", "device", "sizes", "dry_run", "force", "help"),
+    "Model": (
+        *("lora", "vae", "preview_vae", "embeddings", "clip_skip", "prompt_chunks", "scheduler", "steps"),
+        *("guidance", "components", "also", "batch", "prediction_type", "calibration"),
+    ),
+}
+
+
+@click.command(cls=Command, groups=GROUPS)
 @click.argument("source", required=False, type=click.Path(path_type=Path))
-@options.output_folder()
+@options.output_folder(required=False)
 @conversion_options
 @click.option(
     "--prune-report", type=FILE, metavar="FILE", help="Write as JSON what was pruned from each unit."
@@ -39,7 +49,7 @@ if TYPE_CHECKING:
 @options.force("Replace what is in the folder.")
 def convert(
     source: Path | None,
-    output: Path,
+    output: Path | None,
     given: dict[str, Any],
     prune_report: Path | None,
     dry_run: bool,
@@ -49,12 +59,13 @@ def convert(
 ) -> None:
     """Convert the checkpoint SOURCE for the GPU of a phone.
 
-    SOURCE is a folder in diffusers layout, one .safetensors or .ckpt file of Stable Diffusion 1.x or 2.x, or
-    a folder with keras-cv's .h5 files. Nothing in a pickle is executed. Without SOURCE, the demo
-    checkpoint that comes with msd is converted.
+    SOURCE is a folder in diffusers layout, one .safetensors or .ckpt file of Stable Diffusion 1.x or 2.x, a
+    folder with keras-cv's .h5 files, or an id on Hugging Face, whose files are then downloaded. Nothing in a
+    pickle is executed. Without SOURCE, the demo checkpoint that comes with msd is converted.
 
     \b
     Examples:
+        msd-convert stabilityai/stable-diffusion-2-1-base -o sd21
         msd-convert stable-diffusion-2-1-base -o sd21 --explain
         msd-convert stable-diffusion-2-1-base -o sd21-half --recipe float16
         msd-convert stable-diffusion-2-1-base -o sd21-near --calibration prompts.txt
@@ -64,15 +75,17 @@ def convert(
     """
     from msd.api import conversion_settings
     from msd.conversion import convert as conversion
+    from msd.conversion.sources.hub import local_checkpoint
 
     _refuse(given["sizes"], prune_report, dry_run, force)
     settings = conversion_settings(**given, force=force)
-    source = source or _demo_checkpoint()
+    source = local_checkpoint(source) if source else _demo_checkpoint()
     if dry_run:
         planned = conversion.plan(source, settings)
         _say_first(source, planned)
         _print_plan(planned, settings, as_json)
         return
+    output = _required(output)
     converted: list[str] = []
     with conversion_progress(converted) as on_progress:
         manifest = conversion.convert(source, output, settings, on_progress, _print_shared)
@@ -90,6 +103,15 @@ def _refuse(sizes: Sequence[Any], prune_report: Path | None, dry_run: bool, forc
         options.refuse_given(("explain", "prune_report"), "with --dry-run, which rewrites and prunes nothing")
     if prune_report:
         require_writable(prune_report, force)
+
+
+def _required(output: Path | None) -> Path:
+    """Return the folder to write, which only a dry run does without."""
+    if output is None:
+        context = click.get_current_context()
+        parameter = next(each for each in context.command.params if each.name == "output")
+        raise click.MissingParameter(ctx=context, param=parameter)
+    return output
 
 
 def _demo_checkpoint() -> Path:
@@ -117,7 +139,9 @@ def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
     sizes = " and ".join(map(str, settings.sizes)) or f"{plan.width}x{plan.height}"
     say(f"{sizes} pixels, batch {settings.batch}, recipe {settings.recipe.name}:")
     for name, parameters in plan.parameters.items():
-        say(f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, about {_size(plan.bytes[name])}")
+        about = "about " if name in plan.estimated else ""
+        size = f"{about}{_size(plan.bytes[name])}"
+        say(f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, {size}")
 
 
 def _print_result(
@@ -191,7 +215,7 @@ def _explain(manifest: Manifest) -> None:
             reasons = "\n".join(f"{skip.count}x {escape(reason)}" for reason, skip in effect.skipped.items())
             table.add_row(escape(effect.rule), str(effect.fired), f"{effect.ops:+d}", kinds, reasons)
         table.caption = f"{ledger.before} operations traced, {ledger.after} written"
-        out.print(table)
+        print_table(out, table)
         if idle:
             out.print(f"No place for {escape(', '.join(idle))}.\n")
 

@@ -12,7 +12,7 @@ import click
 
 from msd.bounds import MOST_GUIDANCE
 from msd.cli import options
-from msd.cli.command import Command
+from msd.cli.command import Command, Failure
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import say, say_json
 from msd.cli.progress import component_progress
@@ -26,6 +26,8 @@ PACKAGES = "accelerate", "diffusers", "peft", "torch", "transformers"
 MOST_COUNT = 1_000_000
 INT4_RATE = 2e-5
 """The largest rate for int4 that is worth a try (docs/distill.md)."""
+
+SLOW = ", which takes days for a model of full size: PyTorch sees no CUDA GPU"
 
 EXAMPLE = """\b
 Examples:
@@ -145,10 +147,11 @@ def distill(checkpoint: Path, output: Path, as_json: bool, **asked: Any) -> None
     """Train CHECKPOINT, a folder in diffusers' layout, to generate in one pass a step, or in fewer steps.
 
     It learns from images that it generates itself for the prompts. An interrupted run goes on where its last
-    state was saved. Needs pip install 'msd[train]'. docs/distill.md explains stages, memory and results.
+    state was saved. Needs pip install 'msd[train]'. msd docs distill explains stages, memory and results.
     """
     from msd.train.pytorch.packages import require_packages
 
+    _refuse(checkpoint, **asked)
     require_packages("msd distill", *PACKAGES)
     from msd.train.distill.distill import distill as distill_checkpoint
     from msd.train.distill.distill import is_main_process
@@ -160,6 +163,35 @@ def distill(checkpoint: Path, output: Path, as_json: bool, **asked: Any) -> None
         result = distill_checkpoint(checkpoint, output, settings, _observer(settings, on_progress))
     if is_main_process():
         _print_result(output, settings, result.facts, as_json)
+
+
+def _refuse(
+    checkpoint: Path,
+    prompts: Path | None,
+    images: Path | None,
+    guidance: ScaleRange | None,
+    steps: int | None,
+    lcm: bool,
+    recover: str | None,
+    training: Any,
+    **others: Any,
+) -> None:
+    """Refuse what does not go together and what is not there, before seconds of loading PyTorch."""
+    if (prompts is None) == (images is None):
+        raise click.UsageError("give --prompts, or --images with captions: what should it learn from?")
+    if lcm and guidance is None:
+        raise click.UsageError("--lcm needs --guidance, which becomes part of one pass; give 7.5 or 2..14")
+    if training.lora and (not lcm or (guidance and guidance.is_range)):
+        raise click.UsageError("--lora is for --lcm with one scale; a range of scales needs another graph")
+    if training.lora and recover is not None:
+        raise click.UsageError(
+            "--lora writes a LoRA alone, which cannot hold a pruned network; leave out one"
+        )
+    if guidance is None and steps is None and recover is None:
+        raise click.UsageError("give --guidance, --steps, or --recover: what should the student do?")
+    for place in (checkpoint, prompts, images):
+        if place and not place.exists():
+            raise Failure(f"{place} does not exist")
 
 
 def _settings(
@@ -183,18 +215,6 @@ def _settings(
     from msd.train.distill.settings import DistillationSettings, Goal, TeacherData
     from msd.train.distill.training import chosen_precision
 
-    if (prompts is None) == (images is None):
-        raise click.UsageError("give --prompts, or --images with captions: what should it learn from?")
-    if lcm and guidance is None:
-        raise click.UsageError("--lcm needs --guidance, which becomes part of one pass; give 7.5 or 2..14")
-    if training.lora and (not lcm or (guidance and guidance.is_range)):
-        raise click.UsageError("--lora is for --lcm with one scale; a range of scales needs another graph")
-    if training.lora and recover is not None:
-        raise click.UsageError(
-            "--lora writes a LoRA alone, which cannot hold a pruned network; leave out one"
-        )
-    if guidance is None and steps is None and recover is None:
-        raise click.UsageError("give --guidance, --steps, or --recover: what should the student do?")
     return DistillationSettings(
         data=TeacherData(prompts, trajectories, seed, images),
         goal=Goal(guidance, steps, lcm, recover),
@@ -212,16 +232,22 @@ def _observer(settings: DistillationSettings, on_progress: Any) -> Observer:
     """Return what shows a distillation's progress in bars."""
     from msd.train.distill.distill import Observer
 
-    images = settings.data.images
+    images, ahead = settings.data.images, list[int]()
+
+    def on_plan(announced: Announcement) -> None:
+        ahead.append(len(announced.missing) * settings.training.updates)
+        _announce(announced, settings)
 
     def on_training(progress: TrainingProgress) -> None:
+        while ahead:
+            _say_duration(ahead.pop(), progress.updates_per_second)
         left = f"{progress.seconds_left / 60:.0f} min left"
         memory = f", {progress.peak_bytes / 1e9:.1f} GB" if progress.peak_bytes else ""
         what = f"loss {progress.loss:.3g}, {progress.updates_per_second:.2f} updates/s{memory}, {left}"
         on_progress(progress.stage, what, progress.update, progress.updates)
 
     return Observer(
-        on_plan=lambda announced: _announce(announced, settings),
+        on_plan=on_plan,
         on_source=lambda done, total: on_progress("images" if images else "trajectories", "", done, total),
         on_progress=on_training,
         on_layer=lambda done, total: on_progress("recover", "rounding layers", done, total),
@@ -229,9 +255,21 @@ def _observer(settings: DistillationSettings, on_progress: Any) -> Observer:
     )
 
 
+def _say_duration(updates: int, speed: float) -> None:
+    """Say how long all stages that are missing take, as soon as updates have been timed."""
+    say(f"{speed:.2f} updates/s: the {updates} of all stages take {_duration(updates / speed)}", err=True)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def _announce(announced: Announcement, settings: DistillationSettings) -> None:
     """Say what is going to be done, where, and what it takes."""
     training = settings.training
+    say(f"on {announced.device}{SLOW if announced.device == 'CPU' else ''}", err=True)
     say(announced.summary, err=True)
     if announced.recovery:
         say(f"{settings.goal.recover}: {announced.recovery}", err=True)
@@ -243,7 +281,7 @@ def _announce(announced: Announcement, settings: DistillationSettings) -> None:
     if announced.has_int4 and training.rate > INT4_RATE:
         say(
             f"a rate of {training.rate:g} lets int4 weights swing between two integers;"
-            " --rate 1e-5 did better on the demo checkpoint (docs/distill.md)",
+            " --rate 1e-5 did better on the demo checkpoint (msd docs distill)",
             err=True,
         )
     if announced.turns_to_v:

@@ -76,7 +76,7 @@ def export_android(
 
     The modules are a library of Kotlin sources, the model in packs within Google Play's limits, and an app of
     one screen. With --app, Gradle's files make them a whole project; without it, README.md says in five steps
-    how to add them to yours. docs/android-app.md leads from here to an image on a phone.
+    how to add them to yours. msd docs android-app leads from here to an image on a phone.
 
     \b
     Examples:

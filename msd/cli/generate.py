@@ -41,7 +41,13 @@ def _image_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path
     return value
 
 
-@click.command(cls=Command)
+GROUPS = {
+    "Basics": ("prompt", "negative_prompt", "seed", "count", "steps", "output", "backend", "force", "help"),
+    "Model": ("guidance", "scheduler", "size", "prompt_syntax", "image", "mask", "strength", "fit"),
+}
+
+
+@click.command(cls=Command, groups=GROUPS)
 @click.argument("out", type=FOLDER)
 @request_options
 @pipeline_options
@@ -50,7 +56,8 @@ def _image_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path
     "--output",
     type=FILE,
     callback=_image_file,
-    required=True,
+    default="image-{seed}.png",
+    show_default=True,
     help="The .png, .jpg or .webp file to write; {seed} stands for the seed.",
 )
 @click.option(
@@ -90,9 +97,9 @@ def generate(
 
     \b
     Examples:
-      msd generate demo-out --prompt "two red circles over a plain green background" -o image.png
-      msd generate demo-out --prompt "one blue star" --scheduler dpm++ --steps 10 -o star.png
-      msd generate out --prompt "a watercolour" --image photo.jpg --strength 0.6 -o watercolour.png
+      msd generate demo-out -p "two red circles over a plain green background"
+      msd generate demo-out -p "one blue star" --seed 7 --count 3 -o star.png
+      msd generate out -p "a watercolour" --image photo.jpg --strength 0.6 -o watercolour.png
     """
     from msd.bundle import open_bundle
     from msd.conversion.sizes.pick import one_size
@@ -115,27 +122,37 @@ def generate(
             _record(settings["execution"], timeline, force) as recorder,
             Pipeline(bundle, recorder=recorder, **settings) as pipeline,
         ):
-            results = _generate(pipeline, requests, on_preview)
+            results, seconds = _generate(pipeline, requests, on_preview)
     for path, image in zip(paths, results, strict=True):
         save_image(image, path, force)
-    seconds = round(time.perf_counter() - start, 3)
-    for path, image in zip(paths, results, strict=True):
-        _print_image(path, image, seconds, as_json)
+    for path, image, own in zip(paths, results, seconds, strict=True):
+        _print_image(path, image, own, as_json)
+    if len(results) > 1:
+        say(f"{len(results)} images in {time.perf_counter() - start:.3f} s", err=True)
 
 
 def _generate(
     pipeline: Pipeline, requests: Sequence[Request], on_preview: OnPreview | None
-) -> list[GeneratedImage]:
-    """Return the images; say what of the requests is not used, and what is done to the image.
+) -> tuple[list[GeneratedImage], list[float]]:
+    """Return the images, and the seconds that denoising each one took.
 
-    What only the networks on the GPU tell is said after the images.
+    Says what of the requests is not used, and what is done to the image. What only the networks on the GPU
+    tell is said after the images.
     """
     said = _say_remarks(pipeline, requests)
     _say_what_is_read(requests[0])
-    with step_progress() as on_step:
+    _say_least_steps(pipeline, requests[0])
+    seconds: list[float] = []
+    with step_progress() as show:
+
+        def on_step(done: int, total: int, took: float) -> None:
+            seconds.append(took)
+            show(done, total, took)
+
         images = pipeline.generate_all(requests, on_step, on_preview=on_preview)
     _say_remarks(pipeline, requests, said)
-    return images
+    runs = len(seconds) // len(images)  # the same of each image, one image after the other
+    return images, [sum(seconds[i * runs : (i + 1) * runs]) for i in range(len(images))]
 
 
 def _say_remarks(pipeline: Pipeline, requests: Sequence[Request], said: Sequence[str] = ()) -> list[str]:
@@ -201,17 +218,30 @@ def _preview_writer(folder: Path, every: int, runs: Mapping[int, int], force: bo
     return write
 
 
+def _say_least_steps(pipeline: Pipeline, request: Request) -> None:
+    """Say where the demo is asked for fewer steps than its colours need, all of them from noise."""
+    from msd.models.demo.least_steps import LEAST_STEPS, is_demo
+
+    hashes = [file.sha256 for file in pipeline.bundle.manifest.source.files.values()]
+    if request.steps < LEAST_STEPS and not request.image and is_demo(hashes):
+        say(
+            f"warning: with fewer than {LEAST_STEPS} steps the demo may give other colours than asked",
+            err=True,
+        )
+
+
 def _say_what_is_read(request: Request) -> None:
     if request.image:
         say(request.image.description, err=True)
 
 
 def _print_image(path: Path, image: GeneratedImage, seconds: float, as_json: bool) -> None:
-    """Print the file, its size and seed, and the seconds that all images took."""
+    """Print the file, its size and seed, and the seconds that denoising it took."""
     height, width, _ = image.pixels.shape
-    report = {"picture": str(path), "width": width, "height": height, **image.metadata, "seconds": seconds}
+    facts = {"picture": str(path), "width": width, "height": height}
+    report = {**facts, **image.metadata, "seconds": round(seconds, 6)}
     if as_json:
         say_json(json.dumps(report, ensure_ascii=False))
     else:
-        line = "{picture}: {width}×{height}, seed {seed}, {seconds} s".format_map(report)
+        line = "{picture}: {width}×{height}, seed {seed}, {seconds:.3f} s".format_map(report)
         say(line, err=True)

@@ -42,12 +42,16 @@ def _requests(
     fit: Fit,
     paste: bool,
     seed: int,
-    images: int,
+    count: int,
+    images: int | None,
     steps: int | None,
     guidance: float | None,
     **settings: Any,
 ) -> MakeRequests:
-    """Return a function that returns a request for each image, with consecutive seeds."""
+    """Return a function that returns a request for each image, with consecutive seeds.
+
+    `images` is the former name of `count`.
+    """
     if image is None:
         options.refuse_given(("mask", "strength", "fit"), "without --image")
     if mask is None:
@@ -60,7 +64,7 @@ def _requests(
         start = read_initial_image(bundle, image, mask, fit)
         own = bundle.manifest.images.unless(steps, guidance)
         common = {"steps": own.steps, "guidance": own.guidance, "image": start, "paste": paste, **settings}
-        return [Request(seed=seed + i, **common) for i in range(images)]
+        return [Request(seed=seed + i, **common) for i in range(images or count)]
 
     return make
 
@@ -68,8 +72,8 @@ def _requests(
 request_options = options.gathered(
     "make_requests",
     _requests,
-    click.option("--prompt", callback=_prompt, required=True, help="What the image should show."),
-    click.option("--negative-prompt", callback=_prompt, default="", help="What it should not show."),
+    click.option("-p", "--prompt", callback=_prompt, required=True, help="What the image should show."),
+    click.option("-n", "--negative-prompt", callback=_prompt, default="", help="What it should not show."),
     click.option(
         "--prompt-syntax",
         type=SYNTAXES,
@@ -85,12 +89,13 @@ request_options = options.gathered(
         help="The same seed gives the same image.",
     ),
     click.option(
-        "--images",
+        "--count",
         type=click.IntRange(1, MOST_IMAGES),
         default=1,
         show_default=True,
         help="Number of images, with consecutive seeds.",
     ),
+    click.option("--images", type=click.IntRange(1, MOST_IMAGES), hidden=True),
     click.option("--image", type=FILE, help="Begin from this image: PNG, JPEG, WebP …"),
     click.option("--mask", type=FILE, help="Repaint the image only where this one is white."),
     click.option(

@@ -16,6 +16,7 @@ from msd.cli.command import Command, Failure, console
 from msd.cli.options import FILE, NamedPath
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import benchmark_progress
+from msd.cli.tables import print_table
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
@@ -176,6 +177,6 @@ def _print(report: KernelReport, as_json: bool) -> None:
             styled.add_column(escape(column), justify="right" if number else "left")
         for row in table.rows:
             styled.add_row(*map(escape, row))
-        out.print(styled)
+        print_table(out, styled)
     for remark in remarks(report):
         out.print(escape(f"{remark}."))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from msd.bounds import MOST_GUIDANCE, MOST_SEED, MOST_STEPS, MOST_THREADS
 from msd.errors import BadConfig
@@ -169,9 +170,9 @@ def _names(options: Iterable[Callable[[Any], Any]]) -> list[str]:
     return [str(param.name) for param in command.params]
 
 
-def output_folder() -> Callable[[Decorated], Decorated]:
+def output_folder(required: bool = True) -> Callable[[Decorated], Decorated]:
     """Return -o, the folder that a command writes."""
-    return click.option("-o", "--output", type=FOLDER, required=True, help="The folder to write.")
+    return click.option("-o", "--output", type=FOLDER, required=required, help="The folder to write.")
 
 
 def components(names: LateChoice = COMPONENT) -> Callable[[Decorated], Decorated]:
@@ -203,10 +204,28 @@ def scheduler() -> Callable[[Decorated], Decorated]:
         "--scheduler",
         callback=known_scheduler,
         metavar="NAME[+SCALE]",
+        shell_complete=completes(schedulers),
         help="ddim, ddpm, deis, dpm++, dpm++-2s, dpm++-sde, dpm2, dpm2-a, euler, euler-a, heun, lcm, lms,"
         " pndm, tcd or unipc, some with sigmas: +karras, +exponential, +beta or +lu."
         "  [default: the checkpoint's own]",
     )
+
+
+def schedulers() -> Iterable[str]:
+    """Return the names of all schedulers."""
+    from msd.run.runtime.scheduler import SCHEDULERS
+
+    return SCHEDULERS
+
+
+def completes(names: Callable[[], Iterable[str]]) -> Callable[..., list[CompletionItem]]:
+    """Return what completes a value in a shell: one of `names`, or the name of a file."""
+
+    def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        found = [CompletionItem(name) for name in names() if name.startswith(incomplete)]
+        return found or [CompletionItem(incomplete, type="file")]
+
+    return complete
 
 
 def steps(help: str) -> Callable[[Decorated], Decorated]:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from msd.cli.plain import escape
+from msd.cli.tables import print_table
 from msd.measure.report.compare import Change
 from msd.measure.report.phrases import fails, megabytes, places, unjudged
 from msd.measure.report.report import (
@@ -25,19 +26,16 @@ COLORS = {"rejected": "red", "wrong": "dark_orange", "unknown": "magenta", "note
 
 def print_predictions(out: Console, report: Report, verbose: bool) -> None:
     """Print the predictions for each file."""
-    out.print(_summary(report))
+    print_table(out, _summary(report))
     out.print()
     for file in report.files:
         for prediction in file.predictions:
             _print_findings(out, file, prediction, verbose)
         for sentence in file.disagreements:
             out.print(f"[dark_orange]![/] {escape(file.file)}: {escape(sentence)}")
-        for witness in file.witnesses:
-            if verbose or not witness.ok:
-                line = (
-                    f"{escape(file.file.rpartition('/')[2])}: {escape(witness.name)} {escape(witness.says)}"
-                )
-                out.print(line, style="dim", soft_wrap=True)
+        for witness in file.witnesses if verbose else ():
+            line = f"{escape(file.file.rpartition('/')[2])}: {escape(witness.name)} {escape(witness.says)}"
+            out.print(line, style="dim", soft_wrap=True)
 
 
 def _summary(report: Report) -> Table:
@@ -72,7 +70,7 @@ def _print_findings(out: Console, file: FileReport, prediction: DelegatePredicti
     table.add_column()
     for group in groups:
         table.add_row(*_row(group, verbose))
-    out.print(table)
+    print_table(out, table)
     out.print()
 
 

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, ProgressColumn
 
+TRACING = (
+    "TensorFlow traces the networks, since their size does not come with msd: from half a minute to several;"
+    " the next conversion to this size finds them in the cache"
+)
+"""Said once, before the first network is traced."""
+
 
 class Bars:
     """A bar for each name, in the order of their first updates."""
@@ -32,6 +38,10 @@ class Bars:
             self._tasks[name] = self._progress.add_task(escape(name), total=total, **shown)
         self._progress.update(self._tasks[name], completed=done, total=total, **shown)
 
+    def say(self, text: str) -> None:
+        """Print a line above the bars."""
+        self._progress.console.print(escape(text), soft_wrap=True)
+
 
 @contextmanager
 def bars(*columns: ProgressColumn, console: Console | None = None, transient: bool = False) -> Iterator[Bars]:
@@ -47,11 +57,18 @@ def bars(*columns: ProgressColumn, console: Console | None = None, transient: bo
 
 @contextmanager
 def component_progress() -> Iterator[Callable[[str, str, int, int], None]]:
-    """Show the activity of each component, and how much of it is done."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    """Show the activity of each component, how much of it is done, the time that took, and the time left."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     name, what = TextColumn("{task.description:<14}"), TextColumn("{task.fields[what]}")
-    with bars(name, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), what) as shown:
+    left = TimeRemainingColumn()
+    with bars(name, BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), left, what) as shown:
 
         def on_progress(component: str, what: str, done: int, total: int) -> None:
             shown.update(component, done, total, what=what)
@@ -63,12 +80,12 @@ def component_progress() -> Iterator[Callable[[str, str, int, int], None]]:
 def conversion_progress(converted: list[str]) -> Iterator[Callable[[str, str, int, int], None]]:
     """Show the activity of each component, how many of its bytes are written, and how many a second.
 
-    `converted` gets the names of all components that are.
+    `converted` gets the names of all components that are. The first trace is announced: it takes a while.
     """
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
     name, what = TextColumn("{task.description:<14}"), TextColumn("{task.fields[what]:<10}")
-    written, begun = TextColumn("{task.fields[written]}"), dict[str, float]()
+    written, begun, seen = TextColumn("{task.fields[written]}"), dict[str, float](), set[str]()
     with bars(name, BarColumn(24), what, TimeElapsedColumn(), written) as shown:
 
         def on_progress(component: str, what: str, done: int, total: int) -> None:
@@ -76,6 +93,9 @@ def conversion_progress(converted: list[str]) -> Iterator[Callable[[str, str, in
                 seconds = time.perf_counter() - begun.setdefault(component, time.perf_counter())
                 shown.update(component, done, total, what=what, written=_written(done, total, seconds))
             else:
+                if what == "tracing" and "tracing" not in seen:
+                    shown.say(TRACING)
+                seen.add(what)
                 shown.update(component, what=what, written="")
 
         yield on_progress

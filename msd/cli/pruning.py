@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msd.cli.command import console
 from msd.cli.plain import escape
+from msd.cli.tables import print_table
 
 if TYPE_CHECKING:
     from msd.bundle import Manifest
@@ -48,7 +49,7 @@ def print_pruning(manifest: Manifest) -> None:
             table.add_row(escape(unit.unit), share, f"-{unit.parameters:,}", f"{unit.error:.1%}", *errors)
         removed, parameters = pruning.removed / 1e6, pruning.parameters / 1e6
         table.caption = f"{removed:.1f} M of {parameters:.1f} M parameters pruned, {removed / parameters:.1%}"
-        console(0).print(table)
+        print_table(console(0), table)
 
 
 def _decibels(error: float | None) -> str:

@@ -14,6 +14,7 @@ from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import step_progress
+from msd.cli.tables import print_table
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ def regress(
     """Generate the images of SUITE with BUNDLE, and compare them with golden ones.
 
     SUITE is a .toml file with prompts and thresholds, or the name of one of configs/suites/. Exit code 0: all
-    thresholds hold. 3: at least one is broken. 1: the comparison was impossible. docs/regress.md explains the
-    measurement.
+    thresholds hold. 3: at least one is broken. 1: the comparison was impossible. msd docs regress explains
+    the measurement.
     """
     from msd.bundle import open_bundle
     from msd.measure.regress.regression import guard
@@ -150,7 +151,7 @@ def _print_result(result: Result) -> None:
         table.add_column(column, justify="right")
     for image in result.pictures:
         table.add_row(*_cells(image), style="red" if image.broken else "")
-    out.print(table)
+    print_table(out, table)
     for note in result.notes:
         out.print(escape(note), style="dim")
     for sentence in result.broken:

@@ -12,11 +12,13 @@ import click
 from msd.cli import options
 from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE
-from msd.cli.plain import plain_json
+from msd.cli.plain import plain_json, say
 from msd.cli.report_files import Files, Shapes, files_of
 from msd.cli.report_run import Findings, ReportRequest, collect_findings
 from msd.files.targets import require_writable
 from msd.graph.prediction import registry
+from msd.graph.prediction.device import phone_names
+from msd.graph.prediction.device import shipped as devices
 
 if TYPE_CHECKING:
     from msd.measure.judging import Verdict
@@ -78,9 +80,10 @@ def _shapes(ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
 )
 @click.option(
     "--device",
+    shell_complete=options.completes(lambda: [*devices(), *phone_names()]),
     default="adreno-740",
     show_default=True,
-    help="Apply the limits of this device: a name or a TOML file.",
+    help="Apply the limits of this GPU: a name, a phone such as 'Pixel 9', or a TOML file.",
 )
 @click.option(
     "--shape",
@@ -160,7 +163,12 @@ def _shapes(ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
 @click.option(
     "--setup", is_flag=True, help="Find or fetch a Vulkan adapter, check that it works, and name it."
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show notes, sources, outputs, times and the native log.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Show all: predictions, traffic, notes, sources, times, the native log.",
+)
 def report(
     paths: tuple[Path, ...],
     delegates: tuple[str, ...],
@@ -283,8 +291,12 @@ def _print(findings: Findings, setup: bool, verbose: bool) -> None:
 
     out = console(WIDTH)
     if findings.report.files:
-        print_predictions(out, findings.report, verbose)
-        print_traffic(out, findings.report, verbose)
+        if verbose or not findings.are_as_predicted:
+            print_predictions(out, findings.report, verbose)
+        if verbose:
+            print_traffic(out, findings.report)
+        else:
+            say("-v adds predictions, what a run reads and writes, the least time, other programs", err=True)
     print_audits(out, findings.report)
     if findings.measured is not None:
         print_browser_verdicts(out, findings.measured, findings.verdicts, verbose)
@@ -318,6 +330,7 @@ def _write(text: str, output: Path | None, force: bool) -> None:
         return
     with atomic_write(output, force) as temporary:
         temporary.write_text(text, "utf-8")
+    say(f"wrote {output}", err=True)
 
 
 def _conditions_met(

@@ -17,6 +17,7 @@ from msd.bundle import MANIFEST
 from msd.cli.plain import escape
 from msd.cli.report_files import Files, JudgedFile, Shapes, sizes_apart
 from msd.files.scratch import scratch_folder
+from msd.measure.report.phrases import fails
 
 if TYPE_CHECKING:
     from msd.measure.judging import Verdict
@@ -59,6 +60,18 @@ class Findings:
     adapter: VulkanAdapter | None
     verdicts: list[Verdict]
     measured: BrowserVerdict | None = None
+
+    @property
+    def are_as_predicted(self) -> bool:
+        """Whether LiteRT's delegate, the only one asked of, takes every file, as the rules say."""
+        files = self.report.files
+        rules_pass = all(
+            file.predictions and not file.disagreements and not any(map(fails, file.predictions))
+            for file in files
+        )
+        asked = {prediction.delegate for file in files for prediction in file.predictions}
+        good = len(self.verdicts) >= len(files) and all(verdict.ok for verdict in self.verdicts)
+        return good and rules_pass and asked == {"litert-gpu"}
 
 
 class StderrHandler(logging.Handler):

@@ -17,6 +17,7 @@ from msd.cli.command import Command, command_line, console
 from msd.cli.options import FILE
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import component_progress
+from msd.cli.tables import print_table
 from msd.files.atomic import atomic_write
 from msd.files.scratch import scratch_folder
 from msd.files.targets import require_writable
@@ -97,7 +98,7 @@ def sensitivity(
     """Measure the error of each block of SOURCE with each candidate, and write a recipe for a target.
 
     Then the checkpoint is converted with that recipe, and the result is measured. Without SOURCE, this is the
-    demo checkpoint. docs/blockwise.md explains the method.
+    demo checkpoint. msd docs blockwise explains the method.
     """
     if (target_size is None) == (target_db is None):
         raise click.UsageError("give one of --target-size and --target-db")
@@ -209,7 +210,7 @@ def _print_result(result: Sensitivity, output: Path) -> None:
             costs = [_cost(form.noise) for form in block.forms[:-1]]
             table.add_row(escape(block.block), *costs, chosen[block.block])
         table.add_row("all", *(decibels(w[component].snr_db) for w in result.whole.values()), "")
-        out.print(table)
+        print_table(out, table)
     for component, outcome in result.found.items():
         expected = result.expected[component]
         say(

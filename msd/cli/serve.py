@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
+from msd.bundle import MANIFEST
 from msd.cli import options
-from msd.cli.command import Command
+from msd.cli.command import Command, Failure
 from msd.cli.plain import say, say_json
 
 EXAMPLE = """\b
@@ -33,6 +34,12 @@ def serve(site: Path, port: int, as_json: bool) -> None:
     """
     from msd.export.web.server import open_server
 
+    if (site / MANIFEST).is_file():
+        page = f"{site}-page"
+        raise Failure(
+            f"{site} is a converted model, not yet a page: first msd export-web {site} -o {page},"
+            f" then msd serve {page}"
+        )
     with open_server(site, port) as server, suppress(KeyboardInterrupt):
         if as_json:
             say_json(json.dumps({"address": server.address, "port": server.server_port}))

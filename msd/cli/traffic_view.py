@@ -6,12 +6,13 @@ from rich.console import Console
 from rich.table import Table
 
 from msd.cli.plain import escape
+from msd.cli.tables import print_table
 from msd.measure.report.phrases import COUNTED, READ_AND_WRITTEN, counted, least
 from msd.measure.report.report import Report
 
 
-def print_traffic(out: Console, report: Report, verbose: bool) -> None:
-    """Print the traffic of each prediction and its least time; with `verbose`, also on the other devices.
+def print_traffic(out: Console, report: Report) -> None:
+    """Print the traffic of each prediction and its least time on the device asked for.
 
     There is a row for each file and delegate, so that the table is no wider for many. Prints nothing where no
     traffic was counted.
@@ -19,20 +20,13 @@ def print_traffic(out: Console, report: Report, verbose: bool) -> None:
     every = [(file, p, p.traffic) for file in report.files for p in file.predictions if p.traffic]
     if not every:
         return
-    out.print(READ_AND_WRITTEN, style="dim", soft_wrap=True)
+    out.print(READ_AND_WRITTEN, style="dim")
     asked = every[0][2].least[0].device
     sums = _table("", *COUNTED, f"least time on {escape(asked)}")
     for file, p, traffic in every:
         sums.add_row(_head(file.file, p.delegate), *counted(traffic), least(traffic.least[0]))
-    out.print(sums)
+    print_table(out, sums)
     out.print()
-    if verbose:
-        others = _table("", "device", "least time")
-        for file, p, traffic in every:
-            for time in traffic.least[1:]:
-                others.add_row(_head(file.file, p.delegate), escape(time.device), least(time))
-        out.print(others)
-        out.print()
 
 
 def _head(file: str, delegate: str) -> str:

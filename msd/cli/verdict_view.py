@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from msd.cli.plain import escape
+from msd.cli.tables import print_table
 from msd.measure.judging import Rejection, Verdict
 from msd.measure.judging.browser import NOTES, BrowserVerdict
 from msd.run.runners.runner import VulkanAdapter
@@ -42,7 +43,7 @@ def print_browser_verdicts(
 
 
 def _print_verdicts(out: Console, verdicts: list[Verdict], verbose: bool) -> None:
-    out.print(_table(verdicts))
+    print_table(out, _table(verdicts))
     out.print()
     for verdict in verdicts:
         if verbose or not verdict.ok:
@@ -101,7 +102,7 @@ def _print_details(out: Console, verdict: Verdict, verbose: bool) -> None:
         out.print(f"  [red]✘[/] {escape(objection)}")
     if verdict.rejected:
         out.print("  rejected, in the delegate's own words (operations they cut off stay on the CPU too):")
-        out.print(_rejections(verdict))
+        print_table(out, _rejections(verdict))
     for note in verdict.notes:
         out.print(f"  note: {escape(note)}", style="dim")
     if verbose:

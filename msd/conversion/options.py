@@ -148,7 +148,7 @@ class ConversionOptions:
     device: str | None = _option(
         None,
         or_none(NAME_OR_FILE),
-        "The target GPU: a name of configs/devices/, or a .toml file like those.",
+        "The target GPU, or a phone that has it: a name such as adreno-740 or 'Pixel 9', or a .toml file.",
         shown="adreno-740",
     )
     spelling: str = _option(

@@ -78,7 +78,7 @@ class Recipe:
     `without`: the rewrites to switch off. `delegate`: the delegate that runs the files; encodings that it is
     known to reject or to miscompute are not written. `prune`: the table of that name, unparsed. `trunk`: the
     storage format of the small weights on a network's shortest paths (msd/compress/encoding/trunk.py),
-    whatever the lines say.
+    whatever the lines say. `use`: when to choose it, its size and its quality.
     """
 
     name: str
@@ -88,6 +88,7 @@ class Recipe:
     without: tuple[str, ...] = ()
     prune: Mapping[str, Any] | None = None
     trunk: str | None = None
+    use: str = ""
 
     @property
     def splits_lookup(self) -> bool:
@@ -111,8 +112,8 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of everything but its name and description."""
-        return fingerprint({k: v for k, v in asdict(self).items() if k not in ("name", "description")})
+        """The SHA-256 of everything but its name and its words."""
+        return fingerprint({k: v for k, v in asdict(self).items() if k not in ("name", "description", "use")})
 
 
 def shipped() -> list[str]:
@@ -132,7 +133,7 @@ def read_recipe(path: Path) -> Recipe:
     except (OSError, ValueError) as problem:
         raise BadConfig(f"{path} is not a recipe: {problem}") from problem
     where = str(path)
-    _require_keys(table, ("description", "delegate", "without", "trunk", "prune", "line"), where)
+    _require_keys(table, ("description", "use", "delegate", "without", "trunk", "prune", "line"), where)
     lines = _typed(table, "line", list, "[[line]] entries", where)
     if not all(isinstance(line, dict) for line in lines):
         raise BadConfig(f"{where}: line is not a list of tables; write [[line]] above each")
@@ -140,6 +141,7 @@ def read_recipe(path: Path) -> Recipe:
         name=path.stem,
         lines=tuple(_line(line, f"{where}, line entry {n}") for n, line in enumerate(lines, 1)),
         description=_typed(table, "description", str, "a string", where),
+        use=_typed(table, "use", str, "a string", where),
         delegate=_choice(table, "delegate", where) if "delegate" in table else None,
         without=_strings(table, "without", where),
         trunk=_choice(table, "trunk", where) if "trunk" in table else None,

@@ -10,7 +10,7 @@ model.fp16-00001-of-00002.safetensors               in shards of a variant, mode
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,9 +90,36 @@ def has_weights(folder: Path) -> bool:
     return bool(_choices(folder))
 
 
+def best_files(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of a folder's files that `stored_tensors` would read, by the names alone.
+
+    Only the usual names count, and nothing is returned where none of them is there.
+    """
+    folder, there = Path(), sorted(names)
+    choices = sorted(_named(folder, there, lambda path: False), key=lambda choice: choice.rank)
+    if not choices:
+        return ()
+    best = choices[0]
+    if not best.index:
+        return tuple(path.name for path in best.files)
+    parts = [(name, NAME.fullmatch(name)) for name in there]
+    shards = [
+        name
+        for name, match in parts
+        if match and match["number"] and match["suffix"] == best.suffix
+        if (match["before"] or match["after"] or "") == best.variant
+    ]
+    return best.index.name, *shards
+
+
 def _choices(folder: Path) -> list[_Choice]:
     """Return all ways to read the weights in a folder."""
-    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    names = sorted(path.name for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+    return _named(folder, names, is_weight_file)
+
+
+def _named(folder: Path, names: Sequence[str], is_other: Callable[[Path], bool]) -> list[_Choice]:
+    """Return all ways to read weights in files of a folder; `is_other` tells those with unusual names."""
     shards: dict[tuple[str, str, str, int], dict[int, Path]] = {}
     found: list[_Choice] = []
     for name in names:
@@ -100,12 +127,12 @@ def _choices(folder: Path) -> list[_Choice]:
         if match := INDEX.fullmatch(name):
             variant, usual = match["before"] or match["after"] or "", match["stem"] in STEMS
             found.append(_Choice(variant, match["suffix"], usual, index=path))
-        elif (match := NAME.fullmatch(name)) and path.is_file():
+        elif match := NAME.fullmatch(name):
             variant = match["before"] or match["after"] or ""
             if match["number"]:
                 key = match["stem"], variant, match["suffix"], int(match["count"])
                 shards.setdefault(key, {})[int(match["number"])] = path
-            elif match["stem"] in STEMS or is_weight_file(path):
+            elif match["stem"] in STEMS or is_other(path):
                 found.append(_Choice(variant, match["suffix"], match["stem"] in STEMS, (path,)))
     indexed = {(each.variant, each.suffix) for each in found if each.index}
     for (stem, variant, suffix, count), files in shards.items():

@@ -15,6 +15,7 @@ from typing import Any
 from msd.errors import BadConfig
 from msd.files import bounded
 from msd.files.configs import CONFIGS, find_config, shipped_names
+from msd.graph.prediction.phones import find_phone, phones
 
 FOLDER = CONFIGS / "devices"
 """The folder of msd's own device descriptions, in a checkout or inside the installed package."""
@@ -137,9 +138,18 @@ def shipped() -> list[str]:
     return shipped_names(FOLDER)
 
 
+def phone_names() -> list[str]:
+    """Return the names of the phones whose GPU has a description."""
+    return [phone.name for phone in phones()]
+
+
 def find_device(name_or_path: str) -> Device:
-    """Return the device of that name, or described in that file; raises BadConfig listing the names."""
-    return read_device(find_config(name_or_path, FOLDER, "device"))
+    """Return the device of that name, of that phone, or described in that file.
+
+    Raises BadConfig listing the names.
+    """
+    phone = find_phone(name_or_path)
+    return read_device(find_config(phone.device if phone else name_or_path, FOLDER, "device", phone_names()))
 
 
 def read_device(path: Path) -> Device:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 
@@ -45,7 +46,8 @@ def to_html(report: Report) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>{style}</style><h1>Delegation report</h1>",
         f'<p class="dim">msd {_text(report.msd)}{on}. Click a column to sort by it.</p>',
-        *(part for file in report.files for part in _file(file)),
+        *_overview(report),
+        *(part for number, file in enumerate(report.files) for part in _file(number, file)),
         f"<script>{script}</script></html>",
     ]
     return "\n".join(parts) + "\n"
@@ -55,8 +57,40 @@ def _text(value: object) -> str:
     return escape(str(value))
 
 
-def _file(file: FileReport) -> Iterable[str]:
-    yield f"<h2>{_text(file.file)}</h2>"
+def _path(value: str) -> str:
+    """Return a path that may break behind its separators."""
+    return re.sub(r"([/_.~-])", r"\1<wbr>", _text(value))
+
+
+def _overview(report: Report) -> Iterable[str]:
+    """Yield the verdict on all files, and the contents: a line for each file that leads to its part."""
+    judged = [file for file in report.files if not unjudged(file)]
+    good = [file for file in judged if _passes(file)]
+    kind, these = "good" if len(good) == len(judged) else "rejected", f"file{'s' * (len(judged) != 1)}"
+    ran_here = any(file.run for file in judged)
+    what = "fully delegated, with the CPU's results" if ran_here else "whole on the GPU, as the rules predict"
+    yield f'<p class="verdict {kind}">{len(good)} of {len(judged)} {these}: {what}.</p>'
+    yield "<ul>"
+    for number, file in enumerate(report.files):
+        tick = "·" if unjudged(file) else "✔" if _passes(file) else "✘"
+        yield f'<li>{tick} <a href="#file-{number}">{_path(file.file)}</a>: {_text(_said(file))}</li>'
+    yield "</ul>"
+
+
+def _passes(file: FileReport) -> bool:
+    """Whether the real delegate takes the file, or, where it was not asked, the rules say so."""
+    return file.run.ok if file.run else not any(map(fails, file.predictions))
+
+
+def _said(file: FileReport) -> str:
+    if file.run:
+        return ran(file.run)
+    shares = (f"{p.delegated} of {file.operations} predicted on {p.delegate}" for p in file.predictions)
+    return unjudged(file) or ", ".join(shares)
+
+
+def _file(number: int, file: FileReport) -> Iterable[str]:
+    yield f'<h2 id="file-{number}">{_path(file.file)}</h2>'
     cards = [("operations", f"{file.operations}"), ("size", megabytes(file.bytes))]
     if file.run:
         cards.append(("the real delegate", ran(file.run)))
@@ -110,8 +144,12 @@ def _traffic(traffic: CountedTraffic) -> Iterable[str]:
     yield _table(("kind", "each apart", "joined"), rows) + "</details>"
 
 
-def _row(*cells: str) -> str:
-    return "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in cells) + "</tr>"
+Cell = tuple[str, str]
+"""The attributes of a cell, and what it holds, both as HTML."""
+
+
+def _row(*cells: str) -> list[Cell]:
+    return [("", _text(cell)) for cell in cells]
 
 
 def _cards(cards: Iterable[tuple[str, str]]) -> str:
@@ -119,16 +157,27 @@ def _cards(cards: Iterable[tuple[str, str]]) -> str:
     return f'<div class="cards">{each}</div>'
 
 
-def _table(head: Iterable[str], rows: Iterable[str], kind: str = "") -> str:
+def _table(head: Sequence[str], rows: Iterable[Sequence[Cell]], kind: str = "") -> str:
+    """Return a table; each cell knows its title too, for narrow windows, where rows stack."""
     titles = "".join(f"<th>{_text(title)}</th>" for title in head)
-    return f'<table class="{kind}"><thead><tr>{titles}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    cells = ("".join(_td(*cell) for cell in zip(head, row, strict=True)) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    return f'<table class="{kind}"><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def _finding(group: Group) -> str:
-    cells = [_text(group.kind), _text(places(group.operations)), _text(group.sentence)]
-    cells += [f"<code>{_text(group.fix)}</code>" if group.fix else "", f"<code>{_text(group.source)}</code>"]
+def _td(title: str, cell: Cell) -> str:
+    attributes, content = cell
+    return f'<td data-title="{_text(title)}" {attributes}>{content}</td>'
+
+
+def _finding(group: Group) -> list[Cell]:
     severity = _text(group.severity)
-    return f'<tr><td class="{severity}">{severity}</td>' + "".join(f"<td>{c}</td>" for c in cells) + "</tr>"
+    return [
+        (f'class="{severity}"', severity),
+        *_row(group.kind, places(group.operations), group.sentence),
+        ("", f"<code>{_path(group.fix)}</code>" if group.fix else ""),
+        ("", f"<code>{_path(group.source)}</code>"),
+    ]
 
 
 def _histogram(kinds: dict[str, int]) -> str:
@@ -136,9 +185,9 @@ def _histogram(kinds: dict[str, int]) -> str:
     return _table(("kind", "count", ""), (_bar(k, n, 100 * n / most) for k, n in kinds.items()), "bars")
 
 
-def _bar(kind: str, count: int, percent: float) -> str:
-    bar = f'<td data-value="{count}"><span class="bar" style="width:{percent:.1f}%"></span></td>'
-    return f'<tr><td>{_text(kind)}</td><td class="number">{count}</td>{bar}</tr>'
+def _bar(kind: str, count: int, percent: float) -> list[Cell]:
+    bar = f'<span class="bar" style="width:{percent:.1f}%"></span>'
+    return [*_row(kind), ('class="number"', str(count)), (f'data-value="{count}"', bar)]
 
 
 def _timeline(timeline: tuple[int, ...]) -> str:
@@ -150,6 +199,8 @@ def _timeline(timeline: tuple[int, ...]) -> str:
     path = f"M0 {TALL}{''.join(points)}L{WIDE} {TALL}Z"
     says = f"live activations by operation, {megabytes(peak)} at most"
     return (
-        f'<p class="dim">{says}</p><svg viewBox="0 0 {WIDE} {TALL}" preserveAspectRatio="none" role="img" '
+        f'<p class="dim">{says}</p><div class="chart"><span class="most">{megabytes(peak)}</span>'
+        f'<span class="least">0</span><svg viewBox="0 0 {WIDE} {TALL}" preserveAspectRatio="none" role="img" '
         f'aria-label="{says}"><path d="{path}"/></svg>'
+        f'<p class="axis"><span>operation 0</span><span>{last // 2}</span><span>{last}</span></p></div>'
     )

@@ -50,6 +50,8 @@ tf.lite.experimental.Analyzer.analyze(model_path=sys.argv[1], gpu_compatibility=
 WARNING = re.compile(r"GPU COMPATIBILITY WARNING: (?!Subgraph)(.*)")
 
 
+NEWER = re.compile(r"Didn't find op for builtin opcode '(\w+)' version '(\d+)'")
+
 LEAST = 20.0
 """Decibels between results of the two CPU libraries, which round int8's inputs each in its own way."""
 
@@ -79,7 +81,7 @@ def _runtime(path: Path, installed: str, timeout: float) -> Witness:
         ok, says = json.loads(printed[-1])
         says = " ".join(says.split())
         if not ok:
-            return Witness(name, False, says)
+            return Witness(name, False, _refusal(says))
         if clause := misread_weights(tflite.read(path)):
             return Witness(name, False, f"{says}, but {clause}")
         _child(RUN, path, timeout, new, "ai_edge_litert")
@@ -87,6 +89,13 @@ def _runtime(path: Path, installed: str, timeout: float) -> Witness:
     if distance is not None and not distance >= LEAST:
         return Witness(name, False, f"{says}, but its results are {distance:.1f} dB from LiteRT's")
     return Witness(name, True, says)
+
+
+def _refusal(says: str) -> str:
+    """Return why it did not run; that its operators are older is no fault of the file."""
+    if newer := NEWER.search(says):
+        return f"is too old for {newer[1]} of version {newer[2]}"
+    return says
 
 
 def _distance(wanted: Path, found: Path) -> float | None:

@@ -44,6 +44,7 @@ from msd.train.distill.training import (
     train,
 )
 from msd.train.distill.units import ChoiceOnPoints
+from msd.train.pytorch.backend import device_name
 from msd.train.pytorch.narrowing import Narrowing
 
 STUDENT = "student.safetensors"
@@ -61,8 +62,9 @@ DTYPES = {"no": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True)
 class Announcement:
-    """What a distillation is going to do: what it learns from, its stages, and those `missing` of them."""
+    """What a distillation is going to do: where, what it learns from, its stages, those `missing` of them."""
 
+    device: str
     teacher: Networks
     summary: str
     stages: Sequence[DistillationStage]
@@ -121,7 +123,8 @@ def distill(
     key = recovery.key if recovery else ""
     stages = plan_stages(goal, teacher.prediction, settings.training, source.key, key)
     if accelerator.is_main_process:
-        observer.on_plan(_announcement(teacher, source.summary, stages, settings, recovery))
+        device = device_name(accelerator.device)
+        observer.on_plan(_announcement(teacher, source.summary, stages, settings, recovery, device))
     run = _Run(
         teacher=teacher,
         source=make_source(),
@@ -153,10 +156,12 @@ def _announcement(
     stages: Sequence[DistillationStage],
     settings: DistillationSettings,
     recovery: RecoveryPlan | None,
+    device: str,
 ) -> Announcement:
     parameters = sum(weight.numel() for weight in teacher.unet.parameters())
     weights_bytes = least_bytes(parameters, settings.training, settings.precision)
     return Announcement(
+        device=device,
         teacher=teacher,
         summary=summary,
         stages=stages,

@@ -28,7 +28,9 @@ def torch_backend(checkpoint: Checkpoint, bundle: Bundle, device: str | None = N
     float32 throughout: convolutions do not use TF32, as they would by default.
     """
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    return Backend(name=f"PyTorch on {_processor(where)}", open=partial(_open, checkpoint, bundle, where))
+    return Backend(
+        name=f"PyTorch on {device_name(torch.device(where))}", open=partial(_open, checkpoint, bundle, where)
+    )
 
 
 @dataclass
@@ -78,11 +80,12 @@ def _open(
         inputs={spec.name: spec for spec in file.inputs},
         outputs={spec.name: spec for spec in file.outputs},
         load_seconds=time.perf_counter() - start,
-        placement=Placement(_processor(device), "fp32"),
+        placement=Placement(device_name(torch.device(device)), "fp32"),
         call=call,
         device=device,
     )
 
 
-def _processor(device: str) -> str:
-    return torch.cuda.get_device_name(device) if device.startswith("cuda") else "CPU"
+def device_name(device: torch.device) -> str:
+    """Return the name of a GPU, or CPU."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"

@@ -1,0 +1,97 @@
+"""Checkpoints by their ids on Hugging Face, downloaded by huggingface_hub into its own cache.
+
+Where that library is not installed or cannot reach the hub, the sentence is the command that downloads what
+is needed. HF_HOME, HF_ENDPOINT, HF_TOKEN and the others are the library's own; it goes on with what an
+interrupted download left.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+
+from msd.conversion.sources.component_weights import best_files
+from msd.conversion.sources.diffusers import DISTILLATION, INDEX, SCHEDULER, TOKENIZER_FILES
+from msd.errors import BadCheckpoint
+from msd.models.families import families
+
+ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+NO_ID = re.compile(r"\.(safetensors|ckpt|pt|pth|bin|h5|zip)$", re.IGNORECASE)
+SECONDS = 30.0
+"""How long the hub may take to list a model's files."""
+
+
+def local_checkpoint(source: Path) -> Path:
+    """Return `source`, or, where nothing is there and it is an id, the folder of the model's download.
+
+    A path that exists wins. Only the configurations and the best variant of each component's weights are
+    downloaded. Raises BadCheckpoint, with the command to type, where the model cannot be had.
+    """
+    name = source.as_posix()
+    if source.exists() or not ID.fullmatch(name) or NO_ID.search(name):
+        return source
+    if find_spec("huggingface_hub") is None:
+        raise BadCheckpoint(
+            f"{name} is no path here; as an id on Hugging Face it needs huggingface_hub: pip install"
+            f" huggingface_hub, and again, or {_command(name, _USUAL)}"
+        )
+    return _downloaded(name)
+
+
+def needed_files(files: Iterable[str]) -> list[str]:
+    """Return those of a model's files that a conversion reads.
+
+    They are the index, configurations, the tokenizer, and of the weights of each component the best variant.
+    """
+    there = set(files)
+    folders = {component.part.folder for family in families().values() for component in family.components}
+    wanted = {INDEX, SCHEDULER, DISTILLATION, *(f"tokenizer/{name}" for name in TOKENIZER_FILES)}
+    for folder in folders:
+        inside = [PurePosixPath(file).name for file in there if str(PurePosixPath(file).parent) == folder]
+        wanted |= {f"{folder}/{name}" for name in ("config.json", *best_files(inside))}
+    return sorted(wanted & there)
+
+
+_USUAL = (INDEX, "*/*.json", "tokenizer/*", "*/model.safetensors", "*/diffusion_pytorch_model.safetensors")
+"""The files of most models, for a command where no list is to be had."""
+
+
+def _downloaded(name: str) -> Path:
+    from huggingface_hub import HfApi, errors, snapshot_download
+
+    failures = (OSError, ValueError, getattr(errors, "HTTPError", OSError))
+    files: list[str] = []
+    try:
+        files = [file.rfilename for file in HfApi().model_info(name, timeout=SECONDS).siblings or ()]
+        if INDEX in files:
+            return Path(snapshot_download(name, allow_patterns=needed_files(files)))
+    except failures as problem:
+        return _kept(name, files, problem)
+    raise BadCheckpoint(
+        f"{name} on Hugging Face has no {INDEX}, so it is not in diffusers' layout; download its file with"
+        f" hf download {name} FILE --local-dir {PurePosixPath(name).name}, and convert that"
+    )
+
+
+def _kept(name: str, files: Iterable[str], problem: Exception) -> Path:
+    """Return what an earlier command downloaded; raises BadCheckpoint where there is nothing."""
+    from huggingface_hub import hf_hub_download
+
+    with suppress(OSError, ValueError):
+        return Path(hf_hub_download(name, INDEX, local_files_only=True)).parent
+    because = str(problem).strip().partition("\n")[0] or type(problem).__name__
+    raise BadCheckpoint(
+        f"{name} is no path here, and Hugging Face did not give it ({because}); where it can be reached,"
+        f" {_command(name, needed_files(files) or _USUAL)}"
+    ) from problem
+
+
+def _command(name: str, files: Iterable[str]) -> str:
+    """Return what to type, on this machine or another, to have the model in a folder and convert it."""
+    folder = PurePosixPath(name).name
+    included = " ".join(f"--include {shlex.quote(file)}" for file in files)
+    return f"hf download {name} {included} --local-dir {folder}, then msd-convert {folder}"

@@ -1,0 +1,36 @@
+"""The demo's colours need some steps, and fewer are remarked on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from msd.bundle import file_facts
+from msd.cli.generate import generate
+from msd.models.demo import CHECKPOINT, score
+from msd.models.demo.least_steps import LEAST_STEPS, UNET_SHA256
+
+CAPTION = "two red circles on the left over a striped blue background"
+
+
+def test_the_demo_is_known_by_its_unet() -> None:
+    assert file_facts(CHECKPOINT / "unet/diffusion_pytorch_model.safetensors").sha256 == UNET_SHA256
+
+
+@pytest.mark.parametrize(("steps", "warnings"), [(LEAST_STEPS, 0), (LEAST_STEPS - 1, 1)])
+def test_fewer_steps_are_remarked_on(steps: int, warnings: int, demo_int8: Path, tmp_path: Path) -> None:
+    words = ["-p", CAPTION, "--steps", str(steps), "-o", str(tmp_path / "a.png")]
+    result = CliRunner().invoke(generate, [str(demo_int8), *words])
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count(f"with fewer than {LEAST_STEPS} steps the demo may give other") == warnings
+    if not warnings:
+        assert score(np.array(Image.open(tmp_path / "a.png")), CAPTION) == 1
+
+
+def test_another_model_is_not(bundle_folder: Path, tmp_path: Path) -> None:
+    words = ["-p", "fox", "--steps", "1", "-o", str(tmp_path / "a.png")]
+    assert "demo" not in CliRunner().invoke(generate, [str(bundle_folder), *words]).stderr

@@ -1,0 +1,156 @@
+"""Ids on Hugging Face: the real client and a server on this machine that plays the hub."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from msd.bundle import open_bundle
+from msd.conversion.sources import hub
+from msd.conversion.sources.hub import local_checkpoint, needed_files
+from msd.errors import BadCheckpoint
+from tests.checkpoints import TINY, write
+from tests.played_hub import PlayedHub, played_hub
+
+MODEL = "someone/tiny-diffusion"
+CONVERT = "from msd.cli.convert import convert; convert(prog_name='msd-convert')"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with several variants of its weights and files that no conversion reads."""
+    folder = tmp_path_factory.mktemp("hub")
+    model = folder / MODEL
+    model.mkdir(parents=True)
+    write(model, TINY)
+    for name in ("text_encoder", "unet", "vae"):
+        for weights in list((model / name).glob("*.safetensors")):
+            shutil.copy(weights, weights.with_suffix(".fp16.safetensors"))
+            shutil.copy(weights, weights.with_suffix(".bin"))
+    for extra in ("safety_checker/model.safetensors", "tiny.ckpt", "README.md", "unet/model.onnx"):
+        (model / extra).parent.mkdir(exist_ok=True)
+        (model / extra).write_bytes(b"0" * 1000)
+    (folder / "someone/single").mkdir()
+    (folder / "someone/single/model.ckpt").write_bytes(b"0")
+    return folder
+
+
+@pytest.fixture
+def server(models: Path) -> Iterator[PlayedHub]:
+    with played_hub(models) as running:
+        yield running
+
+
+Done = subprocess.CompletedProcess[str]
+
+
+def python(server: PlayedHub | None, home: Path, script: str, *words: object, **more: str) -> Done:
+    """Run a script in a process of its own: huggingface_hub reads its environment when it is imported."""
+    address = server.address if server else "http://127.0.0.1:9"
+    paths = {"HF_ENDPOINT": address, "HF_HOME": str(home / "hf"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command, env = [sys.executable, "-c", script, *map(str, words)], os.environ | paths | more
+    return subprocess.run(
+        command, env=env, cwd=home, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def convert(server: PlayedHub | None, home: Path, *words: object, **more: str) -> Done:
+    return python(server, home, CONVERT, *words, **more)
+
+
+def test_an_id_is_downloaded_and_converted(server: PlayedHub, tmp_path: Path) -> None:
+    """Only what is needed, into HF_HOME, and once."""
+    done = convert(server, tmp_path, MODEL, "-o", "out")
+    assert done.returncode == 0, done.stderr
+    assert set(open_bundle(tmp_path / "out").manifest.components) == {"text_encoder", "unet", "vae_decoder"}
+    assert len(server.asked) == len(set(server.asked))
+    assert not [
+        file for file in server.asked if "fp16" in file or file.endswith((".bin", ".ckpt", ".onnx", ".md"))
+    ]
+    weights = {file.partition("/")[0] for file in server.asked if file.endswith(".safetensors")}
+    assert weights == {"text_encoder", "unet", "vae"}
+    assert list((tmp_path / "hf").rglob("model_index.json"))
+    server.asked.clear()
+    again = convert(server, tmp_path, MODEL, "-o", "again")
+    assert again.returncode == 0, again.stderr
+    assert server.asked == []
+
+
+def test_without_a_connection_the_earlier_download_is_taken(server: PlayedHub, tmp_path: Path) -> None:
+    assert convert(server, tmp_path, MODEL, "-o", "out").returncode == 0
+    done = convert(None, tmp_path, MODEL, "-o", "again", HF_HUB_OFFLINE="1")
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_interrupted_download_goes_on(tmp_path: Path) -> None:
+    """From where it stopped, for files beyond the pieces of 10 MB that the library writes."""
+    model, weights = tmp_path / "hub" / "someone" / "large", "unet/diffusion_pytorch_model.safetensors"
+    (model / "unet").mkdir(parents=True)
+    (model / "model_index.json").write_text("{}")
+    (model / weights).write_bytes(bytes(range(256)) * 100_000)
+    with played_hub(tmp_path / "hub") as server:
+        server.cut_off = weights
+        script = f"from {hub.__name__} import *; print(local_checkpoint(Path('someone/large')))"
+        done = [python(server, tmp_path, script) for _ in range(2)][-1]
+    assert done.returncode == 0, done.stderr
+    assert (Path(done.stdout.strip()) / weights).read_bytes() == (model / weights).read_bytes()
+    assert [line for line in server.ranges if line.startswith(f"{weights} from 1")]
+
+
+def test_a_path_that_exists_wins(server: PlayedHub, models: Path, tmp_path: Path) -> None:
+    shutil.copytree(models / MODEL, tmp_path / MODEL)
+    assert convert(server, tmp_path, MODEL, "-o", "out").returncode == 0
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("someone/nothing", "hf download someone/nothing --include model_index.json"),
+        ("someone/single", "hf download someone/single FILE --local-dir single"),
+    ],
+)
+def test_what_cannot_be_had_names_the_command(
+    name: str, words: str, server: PlayedHub, tmp_path: Path
+) -> None:
+    done = convert(server, tmp_path, name, "-o", "out")
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert done.stderr.count("error: ") == 1
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_a_connection_the_command_is_named(tmp_path: Path) -> None:
+    done = convert(None, tmp_path, MODEL, "-o", "out", HF_HUB_OFFLINE="1")
+    assert done.returncode == 1
+    assert f"hf download {MODEL} --include model_index.json" in done.stderr
+    assert "--local-dir tiny-diffusion, then msd-convert tiny-diffusion" in done.stderr
+
+
+def test_without_the_library_both_ways_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "find_spec", lambda name: None)
+    with pytest.raises(BadCheckpoint, match=r"pip install huggingface_hub, and again, or hf download a/b "):
+        local_checkpoint(Path("a/b"))
+
+
+@pytest.mark.parametrize(
+    "path", ["nowhere", "a/b/c", "/a/b", "../a", "models/sd.safetensors", "models/sd.ckpt"]
+)
+def test_other_paths_are_no_ids(path: str) -> None:
+    assert local_checkpoint(Path(path)) == Path(path)
+
+
+def test_shards_and_variants_are_chosen_as_they_are_read() -> None:
+    unet = "unet/diffusion_pytorch_model"
+    sharded = [f"{unet}-0000{n}-of-00002.safetensors" for n in (1, 2)]
+    files = ["model_index.json", f"{unet}.fp16.safetensors", *sharded, f"{unet}.safetensors.index.json"]
+    assert needed_files([*files, "vae/x.txt"]) == sorted({*files} - {f"{unet}.fp16.safetensors"})
+    assert needed_files([f"{unet}.fp16.safetensors", f"{unet}.non_ema.bin"]) == [f"{unet}.fp16.safetensors"]
+    assert needed_files([f"{unet}.bin", f"{unet}.safetensors"]) == [f"{unet}.safetensors"]

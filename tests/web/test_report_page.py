@@ -1,0 +1,64 @@
+"""The page of a delegation report in a real browser: what stands on top, axes, and a narrow window."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from msd.cli.report import report
+from tests import tiny_models
+from tests.web.browser import launched
+
+BROKEN_WORDS = """() => {
+  const broken = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const node = walk.currentNode, parent = node.parentElement;
+    if (!parent.checkVisibility() || ['SCRIPT', 'STYLE'].includes(parent.tagName)) continue;
+    for (const match of node.data.matchAll(/[\\p{L}\\d]{2,}/gu)) {
+      const range = document.createRange();
+      range.setStart(node, match.index);
+      range.setEnd(node, match.index + match[0].length);
+      const tops = new Set([...range.getClientRects()].map((each) => Math.round(each.top)));
+      if (tops.size > 1 && match[0].length < 24) broken.push(match[0]);
+    }
+  }
+  return broken;
+}"""
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """The page of a file that is taken whole and of one that is not, by the rules and by the delegate."""
+    files = [tiny_models.save(name, tmp_path) for name in ("whole", "five_dimensions")]
+    out = tmp_path / "r.html"
+    result = CliRunner().invoke(report, [*map(str, files), "--format", "html", "-o", str(out)])
+    assert result.exit_code == 3, result.output
+    assert f"wrote {out}" in result.stderr.splitlines()
+    assert result.stdout == ""
+    return out
+
+
+def test_the_page_of_a_report(page: Path) -> None:
+    with launched(webgpu=False) as browser:
+        tab = browser.new_page(viewport={"width": 1000, "height": 900})
+        tab.goto(page.as_uri())
+        top, head = tab.locator(".verdict"), tab.locator("h2").first
+        assert top.inner_text() == "1 of 2 files: fully delegated, with the CPU's results."
+        assert top.bounding_box()["y"] < head.bounding_box()["y"]  # type: ignore[index]
+        links = tab.locator("ul a")
+        assert links.count() == 2
+        links.nth(1).click()
+        assert tab.url.endswith("#file-1")
+        axes = " ".join(tab.locator(".chart").first.inner_text().split())
+        assert re.fullmatch(r"[\d.]+ MB 0 operation 0 \d+ \d+", axes)
+        tab.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+        for width in (1000, 500, 360):
+            tab.set_viewport_size({"width": width, "height": 900})
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width
+            assert tab.evaluate(BROKEN_WORDS) == []
+        label = "getComputedStyle(document.querySelector('td[data-title=why]'), '::before').content"
+        assert "why" in tab.evaluate(label)
