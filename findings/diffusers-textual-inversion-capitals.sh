@@ -3,9 +3,9 @@
 #
 # diffusers 0.42.0 with transformers 5.23.0; files with three vectors each, for <dog> and for <Cat>.
 # Expected: "a <Cat>" in a prompt stands for three tokens, as "a <dog>" does.
-# Seen: <dog> gives three ids, <Cat> one, and so does <DOG> for <dog>. The tokenizer now lower-cases the tokens that
-# are added and finds them in any case, while the pipeline looks for the spelling with capitals to write the further
-# tokens behind it. No warning; loading says that the token was added.
+# Seen: <dog> gives three ids, <Cat> one, and so does <DOG> for <dog>. The tokenizer finds an added token in any case
+# and tokenize() gives it back in lower case; the pipeline looks for that spelling to write the further tokens behind
+# it, and finds it neither among the added tokens nor in the prompt. No warning.
 # It matters to users of published embeddings, many of which have capitals: the image shows something of the subject,
 # but the other vectors are never used.
 # Written: nowhere that we found.

@@ -3,7 +3,7 @@
 #
 # torch 2.13.0 on the CPU, ml_dtypes 0.5.4, onnxruntime 1.23.2.
 # Expected: what does not fit becomes NaN (e4m3fn has no infinity), or everything saturates, and one rule for both.
-# Seen: 500, a million and infinity are 448 in torch's e4m3fn, but infinity in its e5m2. ml_dtypes, which JAX and
+# Seen: a million and infinity are both 448 in torch's e4m3fn, and infinity in its e5m2. ml_dtypes, which JAX and
 # NumPy code use: NaN and infinity. ONNX Runtime's Cast: 448 and 57344, infinity included.
 # It matters to whoever stores checkpoints in float8: an overflowed weight or a broken scale comes out of torch as an
 # ordinary number, so that isfinite() over the file finds nothing, and the two formats fail in different ways.
