@@ -8,7 +8,7 @@
 # as they are initialised (up = 0), and the outputs are those without the adapter.
 # It matters to whoever keeps adapters of Stable Diffusion's text encoder and updates: a warning among others, and the
 # concept that was trained is gone.
-# Written: issue 46285 of huggingface/transformers is about the missing attribute; what becomes of adapters we found nowhere.
+# Written: issue 46285 of huggingface/transformers is about the missing level; on adapters we found nothing.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
