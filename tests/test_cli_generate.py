@@ -119,7 +119,8 @@ def test_draws_the_picture_it_was_asked_for(bundle_folder: Path, tmp_path: Path)
     options = ("--negative-prompt", "dogs", "--seed", "5", "--steps", "3", "--guidance", "4", "--verify")
     result = run(bundle_folder, "--prompt", "naïve café 日本", *options, "-o", path)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert f"{path}: 48×32, seed 5" in result.stderr
+    assert f"{path}: 48×32, seed 5, " in result.stderr
+    assert " steps of ddim, " in result.stderr
     bundle = open_bundle(bundle_folder)
     expected = Pipeline(bundle).generate(
         "naïve café 日本", negative_prompt="dogs", seed=5, steps=3, guidance=4.0

@@ -59,7 +59,8 @@ def test_a_partial_delegation(tmp_path: Path) -> None:
 def test_verbose_shows_the_numbers_and_the_native_log(tmp_path: Path) -> None:
     result = call("-v", tiny_models.save("whole", tmp_path))
     assert result.exit_code == 0
-    assert "litert-gpu, adreno-740  3 of 3 on GPU, 1 partition " in result.stdout
+    for part in ("litert-gpu, adreno-740", "3 of 3 on GPU, 1 partition"):
+        assert part in result.stdout
     assert "least time on adreno-740" in result.stdout
     assert "tflite-runtime 2.14.0, CPU loads and runs it" in result.stdout
     assert "y: 1" in result.stdout

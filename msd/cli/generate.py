@@ -236,12 +236,13 @@ def _say_what_is_read(request: Request) -> None:
 
 
 def _print_image(path: Path, image: GeneratedImage, seconds: float, as_json: bool) -> None:
-    """Print the file, its size and seed, and the seconds that denoising it took."""
+    """Print the file, its size, seed, steps and scheduler, and the seconds that denoising it took."""
     height, width, _ = image.pixels.shape
     facts = {"picture": str(path), "width": width, "height": height}
     report = {**facts, **image.metadata, "seconds": round(seconds, 6)}
     if as_json:
         say_json(json.dumps(report, ensure_ascii=False))
     else:
-        line = "{picture}: {width}×{height}, seed {seed}, {seconds:.3f} s".format_map(report)
-        say(line, err=True)
+        scheduler = report["scheduler"].partition(",")[0]
+        line = "{picture}: {width}×{height}, seed {seed}, {steps} steps of {of}, {seconds:.3f} s"
+        say(line.format_map({**report, "of": scheduler}), err=True)
