@@ -27,10 +27,14 @@ from msd.run.runtime.initial_image import InitialImage, open_initial_image
 from msd.run.runtime.noise import noise, posterior_noise
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.scheduler import make_scheduler
-from tests.drawings import KINDS, nchw, nhwc, opened
+from tests.drawings import KINDS, nchw, nhwc, noise_given, noise_taken, opened
+from tests.schedulers import diffusers_class
 
 STEPS, SEED = 6, 5
 ENCODER = ("vae_encoder",)
+CHANGES = {"skip_prk_steps": True}
+"""Of PNDM, as in public checkpoints: in image to image, diffusers misplaces its Runge-Kutta steps."""
+
 SIZES = {"sd21": (64, 128), "inpainting": (64, 64), "demo": (128, 128)}
 
 
@@ -83,7 +87,7 @@ def source(folder: Path, size: tuple[int, int]) -> tuple[Path, Path]:
 
 def ours(case: Case, image: InitialImage, strength: float, scheduler: str) -> tuple[np.ndarray, np.ndarray]:
     """Return our last latents, NHWC, and our image in [0, 1]."""
-    case.pipeline.scheduler = make_scheduler(case.bundle.manifest.scheduler, scheduler)
+    case.pipeline.scheduler = make_scheduler({**case.bundle.manifest.scheduler, **CHANGES}, scheduler)
     settings: dict[str, Any] = {"paste": False} if image.mask is not None else {}
     made = case.pipeline.generate(
         case.prompt, image=image, strength=strength, seed=SEED, steps=STEPS, **settings
@@ -98,7 +102,7 @@ def theirs(
     import diffusers
 
     pipeline, config = opened(case.checkpoint)
-    pipeline.scheduler = getattr(diffusers, KINDS[scheduler]).from_config(config)
+    pipeline.scheduler = diffusers_class(KINDS[scheduler]).from_config({**config, **CHANGES})
     kind = "Inpaint" if files[1] else "Img2Img"
     settings: dict[str, Any] = {"image": Image.open(files[0]), "strength": strength}
     if files[1]:
@@ -107,7 +111,12 @@ def theirs(
     begun = getattr(diffusers, f"StableDiffusion{kind}Pipeline")(**parts, requires_safety_checker=False)
     begun.set_progress_bar_config(disable=True)
     settings |= {"eta": 0.3} if scheduler == "tcd" else {}
-    with same_noise(case, kind.lower(), skips_image(case, kind, strength), type(pipeline.scheduler)):
+    table = make_scheduler(pipeline.scheduler.config, scheduler).table(STEPS, strength)
+    added = noise_taken(table, SEED, case.shape, on_paths=scheduler == "dpm++-sde")
+    with (
+        same_noise(case, kind.lower(), skips_image(case, kind, strength)),
+        noise_given(type(pipeline.scheduler).__module__, added),
+    ):
         latents = begun(
             case.prompt, num_inference_steps=STEPS, guidance_scale=7.5, output_type="latent", **settings
         ).images
@@ -120,17 +129,15 @@ def skips_image(case: Case, kind: str, strength: float) -> bool:
     return kind == "Inpaint" and strength == 1 and case.checkpoint.name == "inpainting"
 
 
-def same_noise(case: Case, kind: str, only_masked: bool, scheduler: type) -> ExitStack:
-    """Have diffusers take our noise, wherever it draws some."""
+def same_noise(case: Case, kind: str, only_masked: bool) -> ExitStack:
+    """Have diffusers' pipeline and autoencoder take our noise."""
     posterior = [nchw(posterior_noise(SEED, case.shape, stream)) for stream in (1, 2)]
-    steps = [nchw(noise(SEED, case.shape, i)) for i in range(1, STEPS + 1)]
     stack = ExitStack()
     for place, values in {
         "diffusers.models.autoencoders.vae": posterior[only_masked:],
         f"diffusers.pipelines.stable_diffusion.pipeline_stable_diffusion_{kind}": [
             nchw(noise(SEED, case.shape))
         ],
-        scheduler.__module__: steps,
     }.items():
         stack.enter_context(mock.patch(f"{place}.randn_tensor", side_effect=values, create=True))
     return stack

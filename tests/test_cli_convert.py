@@ -305,8 +305,8 @@ def test_weights_that_are_no_numbers(copy: Path, tmp_path: Path, value: float) -
 
 def test_an_unknown_architecture_is_refused(copy: Path, tmp_path: Path) -> None:
     index = copy / "model_index.json"
-    index.write_text(index.read_text().replace("StableDiffusionPipeline", "StableDiffusionXLPipeline"))
-    assert_refused(run(copy, "-o", tmp_path / "out"), 1, "StableDiffusionXLPipeline")
+    index.write_text(index.read_text().replace("StableDiffusionPipeline", "StableDiffusion3Pipeline"))
+    assert_refused(run(copy, "-o", tmp_path / "out"), 1, "StableDiffusion3Pipeline")
 
 
 def test_an_unsupported_setting_is_refused(copy: Path, tmp_path: Path) -> None:
@@ -318,7 +318,9 @@ def test_an_unsupported_setting_is_refused(copy: Path, tmp_path: Path) -> None:
 def test_recipes_are_listed() -> None:
     result = run("--recipe", "list")
     assert result.exit_code == 0
-    assert [line.split()[0] for line in result.stdout.splitlines()] == shipped()
+    names = [line.partition(":")[0] for line in result.stdout.splitlines() if not line.startswith(" ")]
+    assert names[0] == "gpu-w8 (the default)"
+    assert sorted(["gpu-w8", *names[1:]]) == shipped()
     assert "int8 with a scale for each channel" in result.stdout
 
 

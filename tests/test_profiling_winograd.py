@@ -60,7 +60,7 @@ def test_shapes_are_counted_and_the_largest_come_first(convolutions: Path) -> No
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker measures in this process, on SwiftShader."""
-    monkeypatch.setattr(winograd_worker, "opened", lambda half: device())
+    monkeypatch.setattr(winograd_worker, "opened", lambda half, api: device())
 
 
 @pytest.mark.usefixtures("here")
@@ -93,7 +93,7 @@ def test_a_wrong_result_has_few_decibels() -> None:
 def test_a_gpu_without_timestamps_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 
-    monkeypatch.setattr(winograd_worker, "opened", lambda half: replace(device(), timestamps=False))
+    monkeypatch.setattr(winograd_worker, "opened", lambda half, api: replace(device(), timestamps=False))
     with pytest.raises(DelegateFailed, match="has no timestamp queries"):
         answer(MeasureShape(WinogradShape(1, 4, 4, 8, 8), "fp32", 1))
 
