@@ -1,4 +1,4 @@
-"""End what publishes files at each of its file-system calls; print the table of docs/reliability.md.
+"""End what publishes files at each of its file-system calls; print a table; docs/reliability.md has its sum.
 
     PYTHONPATH=. python scripts/lab/kill_publishing.py
 
