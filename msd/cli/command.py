@@ -77,7 +77,8 @@ class Command(PlainUsage):
         if not self._groups:
             super().format_options(ctx, formatter)
             return
-        records = {str(each.name): each.get_help_record(ctx) for each in self.get_params(ctx)}
+        shown = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        records = {str(each.name): each.get_help_record(ctx) for each in shown}
         records["help"] = records.pop("_click_default_help", None)
         grouped = {name for names in self._groups.values() for name in names}
         rest = [name for name in records if name not in grouped]
