@@ -26,7 +26,7 @@ NEAR = {
     "convert --recipe gpu-w9 -o x": "gpu-w8",
     "convert --device adreno-74 -o x": "adreno-740",
     "convert --device 'Pixel 8' -o x": "Pixel 9",
-    "generate . -p x --scheduler dpm": "dpm++",
+    "generate . -p x --scheduler dpm": "dpm2",
     "generate . -p x --backend gpuu": "gpu",
     "generate . -p x --execution pipeline": "pipelined",
     "report . --delegate litert-gp": "litert-gpu",
@@ -124,7 +124,7 @@ def test_images_have_names_of_their_own(bundle_folder: Path, tmp_path: Path, mon
 def test_each_line_has_the_seconds_of_its_own_image(bundle_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "a.png"
     result = run("generate", bundle_folder, "-p", "fox", "--steps", 3, "--count", 3, "-o", out)
-    own = [float(text) for text in re.findall(r"seed \d, ([\d.]+) s$", result.stderr, re.M)]
+    own = [float(text) for text in re.findall(r"seed \d, 3 steps of ddim, ([\d.]+) s$", result.stderr, re.M)]
     whole = re.search(r"^3 images in ([\d.]+) s$", result.stderr, re.M)
     assert len(own) == 3
     assert whole

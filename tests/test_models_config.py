@@ -123,7 +123,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("unet", {"up_block_types": ["UpBlock2D"] * 3}, "but block_out_channels has 4 levels"),
     ("unet", {"down_block_types": "DownBlock2D"}, "a list with one entry for each level was expected"),
     ("unet", {"only_cross_attention": 0}, "only False is supported"),
-    ("unet", {"addition_embed_type": "text_time"}, "says addition_embed_type = 'text_time', but only None"),
+    ("unet", {"addition_embed_type": "image"}, "addition_embed_type = 'image', but only None, text_time are"),
     ("unet", {"novelty": 3}, "says novelty = 3, but its meaning is unknown; only null is supported"),
     ("unet", {"attention_head_dim": [5, 10, 20]}, "there are 4 levels"),
     ("unet", {"attention_head_dim": 7}, "must be a multiple of attention_head_dim = 7"),

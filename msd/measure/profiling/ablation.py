@@ -2,7 +2,7 @@
 
 arXiv 2304.11267, section 4. The baseline has what every engine has: convolutions and products as tiled matrix
 products with integer weights, bias, activation, sum and upsampling in the same dispatch, one arena for all
-activations, and fp16 where the GPU has it. Each row adds to the one before.
+activations, fp16 and matrix units where the GPU has them. Each row adds to the one before.
 """
 
 from __future__ import annotations

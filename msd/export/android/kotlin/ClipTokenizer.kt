@@ -64,7 +64,10 @@ public class ClipTokenizer(
         val bytes = ByteArrayOutputStream()
         for (id in ids) {
             val word = tokens[id].removeSuffix(LAST)
-            val spelled = if (id in special) word.toByteArray() else ByteArray(word.length) { ALPHABET.indexOf(word[it]).toByte() }
+            val spelled = when (id) {
+                in special -> word.toByteArray()
+                else -> ByteArray(word.length) { ALPHABET.indexOf(word[it]).toByte() }
+            }
             bytes.write(spelled, 0, spelled.size)
             if (id in special || word != tokens[id]) bytes.write(' '.code)
         }

@@ -100,7 +100,8 @@ private fun ClipTokenizer.spelledWords(text: String): List<String> = wordsOf(tex
 }
 
 /** Whether the [inside] of a bracket ends in a number after a colon. */
-private fun hasNumber(inside: String): Boolean = ':' in inside && NUMBER.matcher(inside.substringAfterLast(':')).matches()
+private fun hasNumber(inside: String): Boolean =
+    ':' in inside && NUMBER.matcher(inside.substringAfterLast(':')).matches()
 
 /** Whether the [inside] of a bracket names alternatives. */
 private fun hasChoice(inside: String): Boolean = '|' in inside
