@@ -56,7 +56,10 @@ def test_a_partial_delegation(tmp_path: Path) -> None:
     assert "Replacing" not in result.stdout
 
 
-def test_verbose_shows_the_numbers_and_the_native_log(tmp_path: Path) -> None:
+def test_verbose_shows_the_numbers_and_the_native_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     result = call("-v", tiny_models.save("whole", tmp_path))
     assert result.exit_code == 0
     for part in ("litert-gpu, adreno-740", "3 of 3 on GPU, 1 partition"):
