@@ -29,6 +29,7 @@ from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr
 from msd.run.runners.engine import Engine
 from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.registry import find_backend
 from msd.run.runners.runner import Conditions
 from msd.run.runtime.pipeline import Pipeline
@@ -118,6 +119,18 @@ def test_every_recipe_keeps_the_image(
         "a red dog!", steps=4, guidance=2.0, latents=START
     )
     assert psnr(wanted.latents, made.latents) >= (15 if recipe == "gpu-w4" else 30)
+
+
+@pytest.mark.parametrize("encoder", ["text_encoder", "text_encoder_2"])
+def test_the_encoders_run_on_webgpu(encoder: str, bundle: Bundle) -> None:
+    given = random_inputs(bundle.component(encoder).inputs, 3)
+    given["tokens"][0, 5:9] = 515
+    with CPU.load(bundle.path(encoder)) as network:
+        wanted = network.run(given)
+    with Engine(find_backend("webgpu")).load(bundle.path(encoder)) as network:
+        found = network.run(given)
+    for name, values in wanted.items():
+        assert psnr(values, found[name].reshape(values.shape)) >= 90, name
 
 
 def changed(folder: Path, name: str, **settings: Any) -> None:

@@ -244,6 +244,49 @@ def test_a_token_embedding_in_int8() -> None:
     )
 
 
+def equal(new: Build, a: Tensor, b: Tensor) -> Tensor:
+    """Truth values, as real numbers."""
+    truth, real = Tensor("truth", a.shape, "BOOL"), Tensor("real", a.shape)
+    new.ops.append(Op("EQUAL", [a, b], [truth]))
+    new.ops.append(Op("CAST", [truth], [real]))
+    return real
+
+
+@pytest.mark.parametrize("end", ["one id", "the largest id"])
+def test_the_place_of_a_token(end: str) -> None:
+    """Ids are told apart as whole numbers: 49406 and 49407 are one number in float16."""
+
+    def spell(new: Build, ids: Tensor) -> Tensor:
+        wanted = new.const(np.int32(49407).reshape(1, 1))
+        if end == "the largest id":
+            wanted = Tensor("most", (3, 1), "INT32")
+            new.ops.append(Op("REDUCE_MAX", [ids, new.const(np.int32([1]))], [wanted], {"keep_dims": True}))
+        return equal(new, ids, wanted)
+
+    ids = np.int32([[49406, 320, 49407, 49407, 0], [49406, 49407, 0, 0, 0], [49406, 2047, 2048, 2049, 49407]])
+    check_program(spell, ids=Ints((3, 5)), feeds={"ids": ids}, least=np.inf)
+
+
+def test_whole_numbers_become_real_ones() -> None:
+    def spell(new: Build, ids: Tensor) -> Tensor:
+        real = Tensor("real", (3, 5))
+        new.ops.append(Op("CAST", [ids], [real]))
+        return real
+
+    check_program(spell, ids=Ints((3, 5)), feeds={"ids": np.arange(-7, 8, dtype=np.int32).reshape(3, 5)})
+
+
+def test_comparing_real_numbers_and_rounding_by_a_cast_are_refused() -> None:
+    assert "compares other numbers than int32" in refused(build(equal, a=(2, 3), b=(2, 3)))
+
+    def rounded(new: Build, x: Tensor) -> Tensor:
+        whole = Tensor("whole", (2, 3), "INT32")
+        new.ops.append(Op("CAST", [x], [whole]))
+        return whole
+
+    assert "casts float32 to int32, which kernels do not" in refused(build(rounded, x=(2, 3)))
+
+
 def refused(graph: Graph, gpu: Gpu | None = None) -> str:
     with pytest.raises(DelegateFailed) as problem:
         compile_model(Model([graph]), gpu or Gpu())

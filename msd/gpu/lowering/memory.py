@@ -72,6 +72,8 @@ class Memory:
             return "f32" if tensor in self._last else self.gpu.real
         if tensor.dtype in INTEGERS:
             return "i32"
+        if tensor.dtype == "BOOL":
+            return self.gpu.real
         raise DelegateFailed(f"computes {tensor.name} of type {tensor.dtype.lower()}, which kernels do not")
 
 

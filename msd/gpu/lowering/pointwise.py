@@ -10,6 +10,7 @@ from msd.gpu.operations import Activation
 from msd.gpu.value import Dispatch
 from msd.gpu.views import contiguous_strides
 from msd.graph.ir import Op, Tensor
+from msd.graph.ir.real_numbers import FLOATS
 
 ACTIVATIONS = ("GELU", "LOGISTIC", "QUICK_GELU", "RELU", "RELU6", "RELU_N1_TO_1", "SILU", "TANH")
 
@@ -32,6 +33,21 @@ def lower_activation(op: Op, memory: Memory) -> list[Dispatch]:
     return _compute(IDENTITY, op, memory, activation_of(op))
 
 
+def lower_equal(op: Op, memory: Memory) -> list[Dispatch]:
+    """Return the dispatch of a comparison of whole numbers below 2^24, which are exact as f32: 1 or 0."""
+    if any(tensor.dtype != "INT32" for tensor in op.operands):
+        raise DelegateFailed("compares other numbers than int32, which kernels do not")
+    return _strided("1.0 - sign(abs($a - $b))", op, memory)
+
+
+def lower_cast(op: Op, memory: Memory) -> list[Dispatch]:
+    """Return the dispatch that turns truth values or whole numbers below 2^24 into real ones."""
+    x, y = op.operands[0], op.outputs[0]
+    if x.dtype not in ("BOOL", "INT32", *FLOATS) or y.dtype not in FLOATS:
+        raise DelegateFailed(f"casts {x.dtype.lower()} to {y.dtype.lower()}, which kernels do not")
+    return _strided(IDENTITY, op, memory)
+
+
 def broadcast_strides(tensor: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the strides that repeat `tensor` to `shape`."""
     own = (1,) * (len(shape) - len(tensor.shape)) + tensor.shape
@@ -43,6 +59,11 @@ def _compute(expression: str, op: Op, memory: Memory, activation: Activation = "
     y = op.outputs[0]
     if y.dtype not in ("FLOAT32", "FLOAT16"):
         raise DelegateFailed(f"computes {y.dtype.lower()}, which kernels do not")
+    return _strided(expression, op, memory, activation)
+
+
+def _strided(expression: str, op: Op, memory: Memory, activation: Activation = "NONE") -> list[Dispatch]:
+    y = op.outputs[0]
     operands = [Strided(memory.value(t), broadcast_strides(t, y.shape)) for t in op.operands]
     result = Strided(memory.value(y), contiguous_strides(y.shape))
     return compute(expression, operands, result, y.shape, memory.gpu, activation, op.kind)
@@ -52,4 +73,6 @@ LOWER = {
     **dict.fromkeys(BINARY, lower_binary),
     **dict.fromkeys(UNARY, lower_unary),
     **dict.fromkeys(ACTIVATIONS, lower_activation),
+    "CAST": lower_cast,
+    "EQUAL": lower_equal,
 }
