@@ -18,6 +18,7 @@ from msd.models.families.stable_diffusion import TEXT_ENCODER, UNET, VAE_DECODER
 from msd.run.runtime.diffusion import Diffusion
 from msd.train.distill.levels import Levels, require_prediction
 from msd.train.pytorch import modules
+from msd.train.pytorch.bundle import require_pytorch_runs
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def open_networks(folder: Path, device: str) -> Networks:
     than latents, a timestep and text; BadConfig for a scheduler of another kind of prediction.
     """
     checkpoint = open_folder(folder)
+    require_pytorch_runs(checkpoint, "a distilled checkpoint of others converts as it is")
     if checkpoint.pruned:
         raise BadCheckpoint(
             f"{folder} was pruned and trained so; distil the whole checkpoint, and recover the student again"

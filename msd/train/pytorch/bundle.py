@@ -25,7 +25,7 @@ from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.diffusers import open_folder
 from msd.errors import BadCheckpoint
 from msd.files.schema import to_json
-from msd.models.families import Component
+from msd.models.families import FIRST, Component, find_family
 from msd.models.families.wiring import is_guided
 from msd.models.networks import Size, require_depth, size_of
 from msd.models.trace import InputSpecs
@@ -35,14 +35,24 @@ PASSES = 2
 """The most rows of the U-Net for one image."""
 
 
+def require_pytorch_runs(checkpoint: Checkpoint, remedy: str) -> None:
+    """Raise BadCheckpoint, with the remedy, for a family whose networks PyTorch does not run here."""
+    if checkpoint.family.name != FIRST:
+        raise BadCheckpoint(
+            f"{checkpoint.name} is a {checkpoint.family.title}, and PyTorch runs"
+            f" {find_family(FIRST).title} alone; {remedy}"
+        )
+
+
 def checkpoint_bundle(folder: Path, batch: int = 1) -> tuple[Checkpoint, Bundle]:
     """Return the checkpoint in `folder`, and a bundle of its networks in float32.
 
     The U-Net takes `PASSES` rows for each of `batch` images. The bundle's files do not exist: its tokenizer
     and its scheduler are the checkpoint's own, and its networks are for `msd.train.pytorch.backend`. Raises
-    BadCheckpoint, also for a U-Net that repaints images.
+    BadCheckpoint, also for a U-Net that repaints images, and for another family.
     """
     checkpoint = open_folder(folder)
+    require_pytorch_runs(checkpoint, "convert it, and give the folder of its files")
     family, configs = checkpoint.family, checkpoint.configs
     for name in family.required:
         require_depth(name, configs[name], checkpoint.weights[name], checkpoint.name)
