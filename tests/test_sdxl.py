@@ -350,3 +350,18 @@ def test_what_pytorch_does_not_run_is_refused_by_name(
     assert done.exit_code == 1, done.output
     assert "is a Stable Diffusion XL, and PyTorch runs Stable Diffusion 1.x and 2.x alone" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("prefix", ["first_stage_model.", ""])
+def test_an_autoencoder_in_one_file_scales_as_the_family_s_do(
+    prefix: str, both: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+) -> None:
+    """By 0.13025, and not by the factor of Stable Diffusion 1.x, in place of the checkpoint's or of none."""
+    tensors = load_file(both[0] / "one.safetensors")
+    of_vae = {n: t for n, t in tensors.items() if n.startswith("first_stage_model.")}
+    renamed = {prefix + n.removeprefix("first_stage_model."): t for n, t in of_vae.items()}
+    save_file(renamed, tmp_path / "vae.safetensors")
+    save_file({n: t for n, t in tensors.items() if n not in of_vae}, tmp_path / "without.safetensors")
+    for source in (both[0] / "folder", both[0] / "one.safetensors", tmp_path / "without.safetensors"):
+        job = open_job(source, Settings((), vae=[tmp_path / "vae.safetensors"]))
+        assert job.checkpoint.configs["vae_decoder"].scaling_factor == 0.13025

@@ -16,8 +16,7 @@ from msd.conversion.sources.compvis.text import text_part, text_settings
 from msd.conversion.sources.compvis.texts import Texts
 from msd.conversion.sources.compvis.unet import unet_settings, unet_tensors
 from msd.conversion.sources.compvis.vae import decoder_tensors, encoder_tensors, vae_settings
-from msd.conversion.sources.compvis.xl import PIXELS, SCALING_FACTOR, size_settings, xl_texts
-from msd.conversion.sources.compvis.xl import SCHEDULER as XL_SCHEDULER
+from msd.conversion.sources.compvis.xl import xl_texts
 from msd.conversion.sources.stored import Contents
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint
@@ -49,31 +48,30 @@ def open_single_file(
     contents = _contents(path)
     tensors = plain_unet(contents.tensors)
     refuse_other_kinds(path, tensors, {VAE} if vae_is_given else set())
-    xl = is_xl(tensors)
-    texts, unet, vae = (NetworkTensors.of(str(path), tensors, p) for p in (XL if xl else TEXT, UNET, VAE))
-    text = xl_texts(texts) if xl else _texts(texts)
-    of_unet = unet_settings(unet, text.head_widths) | (size_settings(unet, text) if xl else {})
-    settings = {**text.settings, UNET_COMPONENT.part.folder: of_unet}
-    weights = {**text.weights, UNET_COMPONENT.name: unet_tensors(unet)}
+    prefix, read = (XL, xl_texts) if is_xl(tensors) else (TEXT, _texts)
+    texts = read(NetworkTensors.of(str(path), tensors, prefix))
+    unet, vae = (NetworkTensors.of(str(path), tensors, each) for each in (UNET, VAE))
+    of_unet = unet_settings(unet, texts.head_widths, texts.pooled)
+    settings = {**texts.settings, UNET_COMPONENT.part.folder: of_unet}
+    weights = {**texts.weights, UNET_COMPONENT.name: unet_tensors(unet)}
     scale = USUAL_SCALE
     if vae.has("decoder") or not vae_is_given:
-        settings[VAE_DECODER.part.folder] = of_vae = vae_settings(vae, *([SCALING_FACTOR] if xl else []))
+        settings[VAE_DECODER.part.folder] = of_vae = vae_settings(vae, texts.family.scaling_factor)
         scale = 2 ** (len(of_vae["block_out_channels"]) - 1)
         weights |= _halves(vae)
-    second = text.head_widths and not xl
     predicted = prediction(
-        path, contents, prediction_type, ambiguous=second and of_unet["in_channels"] == ONE_INPUT
+        path, contents, prediction_type, ambiguous=texts.ambiguous and of_unet["in_channels"] == ONE_INPUT
     )
-    usual = PIXELS if xl else 768 if second and predicted.kind == VELOCITY else 512
+    usual = texts.velocity_pixels if predicted.kind == VELOCITY else texts.pixels
     of_unet["sample_size"] = cells(contents.metadata, usual, scale)
     return Checkpoint(
         kind="single file",
         name=path.stem,
-        family=text.family,
-        configs=_configs(path, text.family, settings, absent={*text.family.names} - {*weights}),
-        weights={name: weights[name] for name in text.family.names if name in weights},
-        tokenizers=text.tokenizers,
-        scheduler=predicted.scheduler(XL_SCHEDULER if xl else SCHEDULER),
+        family=texts.family,
+        configs=_configs(path, texts.family, settings, absent={*texts.family.names} - {*weights}),
+        weights={name: weights[name] for name in texts.family.names if name in weights},
+        tokenizers=texts.tokenizers,
+        scheduler=predicted.scheduler(texts.scheduler),
         files={path.name: path},
         weight_files=dict.fromkeys(weights, (path.name,)),
         remarks=predicted.remarks,
@@ -88,7 +86,10 @@ def _texts(part: NetworkTensors) -> Texts:
         settings={TEXT_ENCODER.part.folder: text_settings(text, second)},
         weights={TEXT_ENCODER.name: text.tensors},
         tokenizers={TOKENIZER: clip_tokenizer(PAD_2 if second else PAD_1)},
+        scheduler=SCHEDULER,
         head_widths=second,
+        velocity_pixels=768 if second else 512,
+        ambiguous=second,
     )
 
 

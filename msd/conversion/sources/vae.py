@@ -83,7 +83,7 @@ def add_preview(checkpoint: Checkpoint, path: Path) -> Checkpoint:
 def _with(checkpoint: Checkpoint, path: Path, candidates: Sequence[Component]) -> Checkpoint:
     if checkpoint.networks != "msd":
         raise BadConfig(f"{path} cannot replace a network of {checkpoint.networks}; leave out --source")
-    vae = _opened(path, candidates[0].part)
+    vae = _opened(path, candidates[0].part, checkpoint.family.scaling_factor)
     tensors = {c.name: dict(tensors_of(c.part, vae.tensors)) for c in candidates}
     components = [c for c in candidates if tensors[c.name]]
     if not components:
@@ -113,7 +113,9 @@ def _config(component: Component, vae: _Vae, checkpoint: Checkpoint) -> Any:
         return read_config(component, vae.settings)
     own = checkpoint.configs.get(component.name)
     if checkpoint.family.decoder.name not in checkpoint.configs:
-        return read_config(component, settings_by_shapes(vae.where, vae.tensors))
+        return read_config(
+            component, settings_by_shapes(vae.where, vae.tensors, checkpoint.family.scaling_factor)
+        )
     if not isinstance(own, VaeDecoderConfig | VaeEncoderConfig):
         raise BadCheckpoint(
             "it is an AutoencoderKL without a config.json, and the checkpoint has none like it"
@@ -121,10 +123,10 @@ def _config(component: Component, vae: _Vae, checkpoint: Checkpoint) -> Any:
     return replace(own, latent_channels=vae.tensors[DIFFUSERS].shape[1])
 
 
-def _opened(path: Path, part: Part) -> _Vae:
+def _opened(path: Path, part: Part, scaling_factor: float) -> _Vae:
     if not path.exists():
         raise BadCheckpoint(f"{path} does not exist; give {KINDS}")
-    return _folder(path, part) if path.is_dir() else _file(path)
+    return _folder(path, part) if path.is_dir() else _file(path, scaling_factor)
 
 
 def _folder(path: Path, part: Part) -> _Vae:
@@ -136,8 +138,8 @@ def _folder(path: Path, part: Part) -> _Vae:
     return _Vae(where=str(path), settings=settings, tensors=stored.tensors, files=shown, remark=stored.remark)
 
 
-def _file(path: Path) -> _Vae:
-    """Return the autoencoder in a file, in whichever layout."""
+def _file(path: Path, scaling_factor: float) -> _Vae:
+    """Return the autoencoder in a file, in whichever layout; its latents are scaled as the family's are."""
     tensors = _unwrapped(read_contents(path).tensors)
     files = {path.name: path}
     if is_tiny(tensors):
@@ -145,7 +147,7 @@ def _file(path: Path) -> _Vae:
         return _Vae(str(path), tiny_settings(str(path), tensors), tensors, files)
     if COMPVIS in tensors or FIRST + COMPVIS in tensors:
         part = NetworkTensors.of(str(path), tensors, "" if COMPVIS in tensors else FIRST)
-        settings = {"_class_name": "AutoencoderKL", **vae_settings(part)}
+        settings = {"_class_name": "AutoencoderKL", **vae_settings(part, scaling_factor)}
         return _Vae(str(path), settings, encoder_tensors(part) | decoder_tensors(part), files)
     if DIFFUSERS in tensors:
         return _Vae(str(path), None, tensors, files)

@@ -1,7 +1,7 @@
 """The settings of an AutoencoderKL in diffusers' layout, from the shapes of its tensors.
 
 A file without a config.json does not say how many groups its norms have, and by which factor latents are
-scaled: those are the public ones.
+scaled: the groups are the public ones, and the factor is the family's.
 """
 
 from __future__ import annotations
@@ -12,11 +12,8 @@ from typing import Any
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.graph.ir.weights import Weights
 
-SCALING = 0.18215
-"""Of Stable Diffusion 1.x and 2.x."""
 
-
-def settings_by_shapes(where: str, tensors: Mapping[str, Weights]) -> dict[str, Any]:
+def settings_by_shapes(where: str, tensors: Mapping[str, Weights], scaling_factor: float) -> dict[str, Any]:
     """Return the settings in diffusers' config.json of `tensors`, which have diffusers' names.
 
     Raises BadCheckpoint, naming the file `where`, for a decoder that lacks tensors.
@@ -35,7 +32,7 @@ def settings_by_shapes(where: str, tensors: Mapping[str, Weights]) -> dict[str, 
         "down_block_types": ["DownEncoderBlock2D"] * levels,
         "up_block_types": ["UpDecoderBlock2D"] * levels,
         "layers_per_block": resnets - 1,
-        "scaling_factor": SCALING,
+        "scaling_factor": scaling_factor,
         "use_quant_conv": part.has("quant_conv"),
         "use_post_quant_conv": part.has("post_quant_conv"),
         "mid_block_add_attention": part.has("decoder.mid_block.attentions"),

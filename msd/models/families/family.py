@@ -92,7 +92,8 @@ class Family:
     `pipelines` are the classes that a model_index.json of diffusers names. `require_fit` raises BadCheckpoint
     for configurations, by component, that cannot work together; `needs` returns the names of the optional
     components that a model with such configurations cannot do without. `index` has what a model_index.json
-    must say where it says anything. Raises ValueError for calls that no pipeline can run.
+    must say where it says anything, and `scaling_factor` is that of latents where only weights are known.
+    Raises ValueError for calls that no pipeline can run.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Family:
     require_fit: Callable[[Mapping[str, Any]], None] = _accept
     needs: Callable[[Mapping[str, Any]], tuple[str, ...]] = _nothing
     index: Mapping[str, Any] = field(default_factory=dict)
+    scaling_factor: float = 1.0
 
     def __post_init__(self) -> None:
         try:

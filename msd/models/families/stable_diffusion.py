@@ -169,4 +169,5 @@ STABLE_DIFFUSION = Family(
     ),
     require_fit=require_fit,
     needs=needs,
+    scaling_factor=0.18215,
 )

@@ -22,6 +22,9 @@ from msd.models.families.stable_diffusion import (
     require_same_latents,
 )
 
+TOKENIZER_2 = "tokenizer_2"
+"""Pads with another token than the first."""
+
 NETWORKS = "msd.models.sdxl_text_encoders"
 
 TEXT_ENCODER = Component(
@@ -51,7 +54,7 @@ OF_PROMPTS = (
     Call(
         TEXT_ENCODER_2.name,
         "once",
-        inputs=(Input("tokens", (tokens("tokenizer_2"),)),),
+        inputs=(Input("tokens", (tokens(TOKENIZER_2),)),),
         outputs=(
             Output("context_2", "context", "hidden states", zero_if_absent=True),
             Output("text_embeds", "text_embeds", "vector", zero_if_absent=True),
@@ -124,4 +127,5 @@ STABLE_DIFFUSION_XL = Family(
     pipelines=("StableDiffusionXLPipeline", "StableDiffusionXLImg2ImgPipeline"),
     require_fit=require_fit,
     index={"force_zeros_for_empty_prompt": True, "requires_aesthetics_score": False},
+    scaling_factor=0.13025,
 )

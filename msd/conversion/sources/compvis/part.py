@@ -29,6 +29,11 @@ class NetworkTensors:
         inside = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
         return NetworkTensors(where, prefix, inside)
 
+    def inside(self, prefix: str) -> NetworkTensors:
+        """Return the part of these tensors under a further prefix, which ends in a dot."""
+        tensors = NetworkTensors.of(self.where, self.tensors, prefix).tensors
+        return NetworkTensors(self.where, f"{self.prefix}{prefix}", tensors)
+
     def wrong(self, what: str) -> BadCheckpoint:
         """Return the error that reports `what` is wrong with the file."""
         return BadCheckpoint(f"{self.where} {what}")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from msd.conversion.sources.checkpoint import SCHEDULER
 from msd.conversion.sources.stored import Contents
 from msd.errors import BadCheckpoint
 
@@ -36,7 +35,7 @@ class PredictionType:
     zero_snr: bool = False
     """Whether the file says that its last timestep is noise alone (Lin et al., arXiv:2305.08891)."""
 
-    def scheduler(self, usual: Mapping[str, Any] = SCHEDULER) -> dict[str, Any]:
+    def scheduler(self, usual: Mapping[str, Any]) -> dict[str, Any]:
         """Return the `usual` configuration, with the reason under a key that diffusers ignores."""
         known = {**usual, "prediction_type": self.kind, "_prediction_type_because": self.because}
         return {**known, **ZERO_SNR} if self.zero_snr and self.kind == VELOCITY else known

@@ -48,8 +48,7 @@ def text_part(part: NetworkTensors) -> tuple[NetworkTensors, bool]:
     Raises BadCheckpoint if it is neither CLIP nor OpenCLIP.
     """
     if part.has(f"model.{BLOCKS}"):
-        inside = NetworkTensors.of(part.where, part.tensors, "model.")
-        whole = NetworkTensors(part.where, f"{part.prefix}model.", inside.tensors)
+        whole = part.inside("model.")
         if whole.count(BLOCKS) > OPEN_LAYERS:
             raise part.wrong(
                 f"has an OpenCLIP of more than the {OPEN_LAYERS} layers of Stable Diffusion 2.x's"
@@ -95,8 +94,7 @@ def projected_text(part: NetworkTensors) -> tuple[NetworkTensors, dict[str, Any]
 
     Raises BadCheckpoint if it is no OpenCLIP with a projection.
     """
-    inside = NetworkTensors.of(part.where, part.tensors, "model.")
-    whole = NetworkTensors(part.where, f"{part.prefix}model.", inside.tensors)
+    whole = part.inside("model.")
     projected = whole.shape("text_projection", 2)[1]
     tensors = dict(_open_clip(whole, ()))
     tensors["text_projection.weight"] = whole.tensors["text_projection"].transpose((1, 0))

@@ -9,6 +9,7 @@ from typing import Any
 
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.graph.ir.weights import Weights
+from msd.models.config import SIZES
 
 RESNET = {
     "in_layers.0": "norm1",
@@ -91,8 +92,12 @@ class BlockLayout:
         return self.part.has(f"{block}.1.transformer_blocks")
 
 
-def unet_settings(part: NetworkTensors, second: bool) -> dict[str, Any]:
-    """Return the settings in diffusers' config.json, except the size; `second`: Stable Diffusion 2.x."""
+def unet_settings(part: NetworkTensors, head_widths: bool, pooled: int | None = None) -> dict[str, Any]:
+    """Return the settings in diffusers' config.json, except the size.
+
+    With `head_widths`, all heads are equally wide. `pooled` is the width of the pooled text that the U-Net of
+    Stable Diffusion XL takes beside the sizes.
+    """
     layout = BlockLayout.of(part)
     channels = [part.shape(f"{level[0]}.0.out_layers.3.weight", 4)[0] for level in layout.down]
     down = [layout.attention(level) for level in layout.down]
@@ -105,11 +110,21 @@ def unet_settings(part: NetworkTensors, second: bool) -> dict[str, Any]:
         "layers_per_block": [len(level) for level in layout.down],
         "down_block_types": ["CrossAttnDownBlock2D" if attends else "DownBlock2D" for attends in down],
         "up_block_types": ["CrossAttnUpBlock2D" if attends else "UpBlock2D" for attends in up[::-1]],
-        "attention_head_dim": [max(c // HEAD_WIDTH, 1) for c in channels] if second else HEADS,
+        "attention_head_dim": [max(c // HEAD_WIDTH, 1) for c in channels] if head_widths else HEADS,
         "transformer_layers_per_block": [layout.depth(level) for level in range(len(channels))],
         "mid_block_type": "UNetMidBlock2DCrossAttn" if layout.middle else None,
         "cross_attention_dim": part.shape(f"{attention}.transformer_blocks.0.attn2.to_k.weight", 2)[1],
         "use_linear_projection": len(_projection(part, attention).shape) == 2,
+        **({} if pooled is None else _size_settings(part, pooled)),
+    }
+
+
+def _size_settings(part: NetworkTensors, pooled: int) -> dict[str, Any]:
+    both = part.shape("label_emb.0.0.weight", 2)[1]
+    return {
+        "addition_embed_type": "text_time",
+        "addition_time_embed_dim": (both - pooled) // SIZES,
+        "projection_class_embeddings_input_dim": both,
     }
 
 

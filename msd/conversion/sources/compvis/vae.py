@@ -14,8 +14,8 @@ RESNET = {name: name for name in ("norm1", "conv1", "norm2", "conv2")} | {"nin_s
 ATTENTION = {"norm": "group_norm", "q": "to_q", "k": "to_k", "v": "to_v", "proj_out": "to_out.0"}
 
 
-def vae_settings(part: NetworkTensors, scaling_factor: float = 0.18215) -> dict[str, Any]:
-    """Return the settings in diffusers' config.json, by default with the public scaling factor.
+def vae_settings(part: NetworkTensors, scaling_factor: float) -> dict[str, Any]:
+    """Return the settings in diffusers' config.json.
 
     The decoder decides all that it shares with the encoder, which a file may lack.
     """

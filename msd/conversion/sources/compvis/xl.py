@@ -1,21 +1,20 @@
-"""Stable Diffusion XL in one file: its text encoders, and what its U-Net is given beside the text."""
+"""Stable Diffusion XL in one file: its text encoders, and what follows from them."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from msd.conversion.sources.clip_tokenizer import PAD_1, PAD_2, clip_tokenizer
 from msd.conversion.sources.compvis.part import NetworkTensors
-from msd.conversion.sources.compvis.refusal import XL
 from msd.conversion.sources.compvis.text import projected_text, text_part, text_settings
 from msd.conversion.sources.compvis.texts import Texts
-from msd.models.config import SIZES
-from msd.models.families.stable_diffusion_xl import STABLE_DIFFUSION_XL, TEXT_ENCODER, TEXT_ENCODER_2
+from msd.models.families.calls import TOKENIZER
+from msd.models.families.stable_diffusion_xl import (
+    STABLE_DIFFUSION_XL,
+    TEXT_ENCODER,
+    TEXT_ENCODER_2,
+    TOKENIZER_2,
+)
 
 PIXELS = 1024
-SCALING_FACTOR = 0.13025
-"""Of the latents; that of Stable Diffusion 1.x and 2.x is another."""
-
 SCHEDULER = {
     "_class_name": "EulerDiscreteScheduler",
     "beta_start": 0.00085,
@@ -32,8 +31,8 @@ SCHEDULER = {
 
 def xl_texts(part: NetworkTensors) -> Texts:
     """Return both text encoders; raises BadCheckpoint where one is another than Stable Diffusion XL's."""
-    first, _ = text_part(NetworkTensors(part.where, f"{XL}0.", _inside(part, "0.")))
-    second, of_second = projected_text(NetworkTensors(part.where, f"{XL}1.", _inside(part, "1.")))
+    first, _ = text_part(part.inside("0."))
+    second, of_second = projected_text(part.inside("1."))
     return Texts(
         family=STABLE_DIFFUSION_XL,
         settings={
@@ -41,21 +40,10 @@ def xl_texts(part: NetworkTensors) -> Texts:
             TEXT_ENCODER_2.part.folder: of_second,
         },
         weights={TEXT_ENCODER.name: first.tensors, TEXT_ENCODER_2.name: second.tensors},
-        tokenizers={"tokenizer": clip_tokenizer(PAD_1), "tokenizer_2": clip_tokenizer(PAD_2)},
+        tokenizers={TOKENIZER: clip_tokenizer(PAD_1), TOKENIZER_2: clip_tokenizer(PAD_2)},
         head_widths=True,
+        pooled=of_second["projection_dim"],
+        scheduler=SCHEDULER,
+        pixels=PIXELS,
+        velocity_pixels=PIXELS,
     )
-
-
-def size_settings(unet: NetworkTensors, texts: Texts) -> dict[str, Any]:
-    """Return the settings of the U-Net's conditions beside the text, in diffusers' config.json."""
-    both = unet.shape("label_emb.0.0.weight", 2)[1]
-    pooled = texts.settings[TEXT_ENCODER_2.part.folder]["projection_dim"]
-    return {
-        "addition_embed_type": "text_time",
-        "addition_time_embed_dim": (both - pooled) // SIZES,
-        "projection_class_embeddings_input_dim": both,
-    }
-
-
-def _inside(part: NetworkTensors, prefix: str) -> dict[str, Any]:
-    return dict(NetworkTensors.of(part.where, part.tensors, prefix).tensors)
