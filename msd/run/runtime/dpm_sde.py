@@ -8,37 +8,24 @@ Brownian path.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, settings_in, without
 from msd.run.runtime.euler import euler_step
 from msd.run.runtime.euler_ancestral import ancestral
-from msd.run.runtime.heun import SECOND_ORDER_DEFAULTS
-from msd.run.runtime.sigmas import NoiseLevels, VisitedSigmas, timesteps_of
-from msd.run.runtime.step import Step, StepTable, first_step, step_table
+from msd.run.runtime.second_order import SecondOrder
+from msd.run.runtime.sigmas import NoiseLevels, timesteps_of
+from msd.run.runtime.step import Step
 
 
 @dataclass(frozen=True)
-class DpmSde(VisitedSigmas):
+class DpmSde(SecondOrder):
     """The settings in a scheduler_config.json, with the defaults of diffusers' DPMSolverSDEScheduler."""
 
     karras_has_ends: ClassVar[bool] = False
-    lacks: ClassVar[tuple[str, ...]] = NO_RESCALING
-
-    @staticmethod
-    def from_config(config: Mapping[str, Any]) -> DpmSde:
-        """Return the solver with a configuration's settings, whatever class wrote it; others are ignored."""
-        own = SECOND_ORDER_DEFAULTS | without(config, DpmSde.lacks)
-        return DpmSde(Diffusion.from_config(own), **settings_in(DpmSde, own))
-
-    def table(self, steps: int, strength: float | None = None) -> StepTable:
-        """Return the steps, or those for an image of a `strength`; raises BadConfig for impossible ones."""
-        levels = self.levels(steps)
-        return step_table([*self._steps(levels)][2 * first_step(steps, strength) :], self.start(levels))
 
     def _steps(self, levels: NoiseLevels) -> Iterator[Step]:
         training = self.diffusion.sigmas()

@@ -5,38 +5,25 @@ Each step but the last runs the network twice: at its beginning, and at its end 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
 
-from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, refuse, settings_in, without
+from msd.run.runtime.diffusion import refuse
 from msd.run.runtime.euler import euler_step, slope_at
-from msd.run.runtime.sigmas import NoiseLevels, VisitedSigmas
-from msd.run.runtime.step import Step, StepTable, first_step, step_table
+from msd.run.runtime.second_order import SecondOrder
+from msd.run.runtime.sigmas import NoiseLevels
+from msd.run.runtime.step import Step
 
 
 @dataclass(frozen=True)
-class Heun(VisitedSigmas):
+class Heun(SecondOrder):
     """The settings in a scheduler_config.json, with the defaults of diffusers' HeunDiscreteScheduler."""
-
-    lacks: ClassVar[tuple[str, ...]] = NO_RESCALING
 
     clip_sample: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse(self, "clip_sample")
-
-    @staticmethod
-    def from_config(config: Mapping[str, Any]) -> Heun:
-        """Return Heun's method with a configuration's settings, whatever class wrote it; ignores others."""
-        own = SECOND_ORDER_DEFAULTS | without(config, Heun.lacks)
-        return Heun(Diffusion.from_config(own), **settings_in(Heun, own))
-
-    def table(self, steps: int, strength: float | None = None) -> StepTable:
-        """Return the steps, or those for an image of a `strength`; raises BadConfig for impossible ones."""
-        levels = self.levels(steps)
-        return step_table([*self._steps(levels)][2 * first_step(steps, strength) :], self.start(levels))
 
     def _steps(self, levels: NoiseLevels) -> Iterator[Step]:
         for i, timestep in enumerate(levels.timesteps):
@@ -61,7 +48,3 @@ class Heun(VisitedSigmas):
             scale=slope.scale,
             sigma=sigma,
         )
-
-
-SECOND_ORDER_DEFAULTS: dict[str, Any] = {"beta_start": 0.00085, "beta_end": 0.012}
-"""The defaults in which diffusers' schedulers with two runs a step differ from the others."""

@@ -8,37 +8,24 @@ takes it back.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, settings_in, without
 from msd.run.runtime.euler import euler_step, slope_at
 from msd.run.runtime.euler_ancestral import ancestral
-from msd.run.runtime.heun import SECOND_ORDER_DEFAULTS
-from msd.run.runtime.sigmas import NoiseLevels, VisitedSigmas, timesteps_of
-from msd.run.runtime.step import Step, StepTable, first_step, step_table
+from msd.run.runtime.second_order import SecondOrder
+from msd.run.runtime.sigmas import NoiseLevels, timesteps_of
+from msd.run.runtime.step import Step
 
 
 @dataclass(frozen=True)
-class Kdpm2(VisitedSigmas):
+class Kdpm2(SecondOrder):
     """The settings in a scheduler_config.json, with the defaults of diffusers' KDPM2DiscreteScheduler."""
 
     rounds_karras: ClassVar[bool] = True
-    lacks: ClassVar[tuple[str, ...]] = NO_RESCALING
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Kdpm2:
-        """Return the solver with a configuration's settings, whatever class wrote it; others are ignored."""
-        own = SECOND_ORDER_DEFAULTS | without(config, cls.lacks)
-        return cls(Diffusion.from_config(own), **settings_in(cls, own))
-
-    def table(self, steps: int, strength: float | None = None) -> StepTable:
-        """Return the steps, or those for an image of a `strength`; raises BadConfig for impossible ones."""
-        levels = self.levels(steps)
-        return step_table([*self._steps(levels)][2 * first_step(steps, strength) :], self.start(levels))
 
     def _ends(self, sigma: float, end: float) -> tuple[float, float]:
         """Return the noise that a step ends with, and that which is added then."""

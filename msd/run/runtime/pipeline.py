@@ -228,14 +228,13 @@ class Pipeline:
 
     def _tokenized(self, request: Request) -> list[Prompt]:
         texts = self.guidance(request.guidance).prompts(request.prompt, request.negative_prompt)
-        chunks = self.bundle.manifest.configuration.prompt_chunks
-        is_negative = [len(texts) > 1, False]
+        chunks, last = self.bundle.manifest.configuration.prompt_chunks, len(texts) - 1
         return [
             {
-                name: tokenize(tokenizer, text, request.prompt_syntax, chunks, negative and not text)
+                name: tokenize(tokenizer, text, request.prompt_syntax, chunks, absent=i < last and not text)
                 for name, tokenizer in self._tokenizers.items()
             }
-            for text, negative in zip(texts, is_negative, strict=False)
+            for i, text in enumerate(texts)
         ]
 
     def remarks(self, request: Request) -> tuple[str, ...]:
