@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+from collections.abc import Iterable
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from click.testing import CliRunner
 
 from msd.cli import msd
 from msd.models.demo import CHECKPOINT
+from msd.run.runners.registry import backends
+from msd.run.runtime.scheduler import SCHEDULERS
 from scripts import draw_layers
 from scripts.check_docs import ENTRY_POINTS, ROOT, Page, commands, mistakes, pages
 
@@ -56,6 +60,17 @@ def test_the_page_of_results_names_every_file_and_its_command() -> None:
     page = (DOCS / "results.md").read_text("utf-8")
     files = {f"docs/results/{path.name}" for path in (DOCS / "results").iterdir()}
     assert files == {name for name in re.findall(r"`(docs/results/[^`]+)`", page) if Path(name).suffix}
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "accepted"),
+    [("bench.md", "| backend |", backends()), ("runtime.md", "| name, class of diffusers |", SCHEDULERS)],
+)
+def test_a_table_lists_what_the_commands_take(name: str, header: str, accepted: Iterable[str]) -> None:
+    _, found, rest = (DOCS / name).read_text("utf-8").partition(header)
+    rows = list(takewhile(lambda line: line.startswith("|"), rest.splitlines()[1:]))[1:]
+    assert found
+    assert sorted(re.match(r"\| ([^ ,]+)", row)[1] for row in rows) == sorted(accepted)
 
 
 def test_the_picture_of_the_layers_is_up_to_date() -> None:

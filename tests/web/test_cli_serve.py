@@ -383,3 +383,10 @@ def test_a_port_that_is_none_is_wrong_usage(site: Path, wrong: str) -> None:
 
 def test_the_help_is_the_golden_one(golden: Callable[[str, str], None]) -> None:
     golden("serve-help.txt", run("--help").output)
+
+
+def test_a_bundle_is_led_to_its_page(bundle_folder: Path) -> None:
+    result = CliRunner().invoke(msd, ["serve", str(bundle_folder)])
+    assert result.exit_code == 1
+    page = f"{bundle_folder}-page"
+    assert f"first msd export-web {bundle_folder} -o {page}, then msd serve {page}" in result.stderr
