@@ -210,12 +210,15 @@ def conversion_settings(**options: Any) -> Settings:
 def _rules(recipe: Recipe, without: Sequence[str]) -> list[Rewrite]:
     """Return all rewrites but those `without`; those that the recipe switches off must exist too."""
     import graph_rewrites
-    from msd.errors import BadConfig
+    from msd.errors import BadConfig, BadValue
+    from msd.files.nearest import nearest
 
     rules = graph_rewrites.load()
     names = [rule.name for rule in rules]
     if unknown := set(without) - set(names):
-        raise BadConfig(f"no rewrite is called {sorted(unknown)}; there are {', '.join(names)}")
+        name = min(unknown)
+        hint = nearest(name, names) or f"; there are {', '.join(names)}"
+        raise BadValue(f"no rewrite is called {name!r}{hint}")
     if unknown := set(recipe.without) - set(names):
         raise BadConfig(f"the recipe {recipe.name} is without {sorted(unknown)}, which are no rewrites")
     return [rule for rule in rules if rule.name not in without]

@@ -5,7 +5,8 @@
     ├── BadModelFile         a .tflite file is damaged or not of the expected kind
     ├── BadBundle            a folder of converted files is incomplete or does not match its manifest
     ├── BadCalibration       calibration prompts or inputs are missing, damaged or of wrong shapes
-    ├── BadConfig            a file under configs/, or an option, has an invalid value
+    ├── BadConfig            a file under configs/ has an invalid value, or what is chosen does not fit
+    │   └── BadValue         an option's value is no name that there is, or has another form: exit code 2
     ├── BadGoldens           golden images are missing, damaged, or another suite's
     ├── OutputExists         the output exists already and --force was not given
     ├── OutputUnwritable     the disk is full, or the folder is not writable
@@ -45,7 +46,11 @@ class BadCalibration(MsdError):
 
 
 class BadConfig(MsdError):
-    """A configuration file or an option has an invalid value."""
+    """A configuration file has an invalid value, or an option one that does not fit the others."""
+
+
+class BadValue(BadConfig):
+    """An option's value is no name that there is, or has another form: wrong usage, exit code 2."""
 
 
 class BadGoldens(MsdError):

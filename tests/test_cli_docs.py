@@ -31,9 +31,9 @@ def test_a_page_is_printed(name: str) -> None:
 
 def test_another_name_is_refused_with_the_nearest() -> None:
     result = CliRunner().invoke(docs, ["trubleshooting"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "there is no page 'trubleshooting'; did you mean 'troubleshooting'?" in result.stderr
-    assert CliRunner().invoke(docs, ["../pyproject"]).exit_code == 1
+    assert CliRunner().invoke(docs, ["../pyproject"]).exit_code == 2
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -118,7 +118,7 @@ def test_other_apps_get_the_same_files_and_manifest(folder: Path, tmp_path: Path
         (["--delivery", "pigeon"], 2, "'pigeon' is not one of"),
         (["--min-ram", "0"], 2, "0.0 is not in the range"),
         (["--steps", "0"], 2, "0 is not in the range"),
-        (["--package", "painter"], 1, "error: 'painter' is not an app's package"),
+        (["--package", "painter"], 2, "Error: 'painter' is not an app's package"),
         (["--min-ram", "8"], 1, "error: only AI packs select devices by memory"),
         (["--steps", "1001"], 1, "can take 1 to 1000"),
         (["--scheduler", "pndn"], 2, "no scheduler is called 'pndn'"),

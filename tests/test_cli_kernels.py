@@ -153,7 +153,7 @@ def test_a_file_has_no_components(pointwise: Path) -> None:
 
 def test_an_unknown_device_is_refused(pointwise: Path) -> None:
     result = run(pointwise, "--ablation", "--device", "abacus")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "no device is called 'abacus'" in result.stderr
 
 

@@ -148,7 +148,7 @@ def test_what_is_in_the_way_stays(guarded: Path, bundle_folder: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (("steps", "step"), "has no step; did you mean steps?"),
+        (("steps", "step"), "unknown key 'step'; did you mean steps?"),
         (('"owl"', '"fox"'), "two images are called fox and fox; each needs a name of its own"),
         (("steps = 2", "scheduler = 'huen'"), "no scheduler is called 'huen'; there are ddim, ddpm, deis"),
         (("psnr_least = 40", "psnr_least = nan"), "psnr_least is nan; a number 0 or more was expected"),

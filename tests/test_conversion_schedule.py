@@ -182,5 +182,5 @@ def test_the_command_writes_another_schedule_beside_the_same_networks(
     assert json.loads((out / "scheduler" / "scheduler_config.json").read_text()) == manifest["scheduler"]
     assert manifest["components"] == before["components"]
     refused = CliRunner().invoke(convert, ["-o", str(out), "--scheduler", "huen"])
-    assert refused.exit_code == 1
-    assert "error: no scheduler is called 'huen'" in refused.stderr
+    assert refused.exit_code == 2
+    assert "Error: no scheduler is called 'huen'" in refused.stderr

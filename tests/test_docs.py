@@ -105,8 +105,8 @@ def test_the_commands_of_the_readme_run(
     """In order, with the demo checkpoint in place of Stable Diffusion 2.1, and a conversion to start from."""
     monkeypatch.chdir(tmp_path)
     Path("path/to").mkdir(parents=True)
-    Path("stabilityai").mkdir()
-    for owner in ("path/to", "stabilityai"):
+    Path("sd2-community").mkdir()
+    for owner in ("path/to", "sd2-community"):
         Path(owner, "stable-diffusion-2-1").symlink_to(CHECKPOINT)
     Path("suite.toml").write_text(SUITE)
     Path("prompts.txt").write_text("a red circle\ntwo blue stars\n")

@@ -153,7 +153,7 @@ def test_pruning_decides_what_a_file_is(tmp_path: Path) -> None:
     [
         (["--prune", "99%"], 1, "the budget of 99 % is impossible: at most"),
         (["--prune", "1MB"], 1, "the budget of 1 MB is impossible: the weights of unet take at least"),
-        (["--prune", "much"], 1, "'much' is not a budget; give a share as 15% or a size as 600MB"),
+        (["--prune", "much"], 2, "'much' is not a budget; give a share as 15% or a size as 600MB"),
         (
             ["--recipe", "float16", "--calibration", "x.txt"],
             1,

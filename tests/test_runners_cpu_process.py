@@ -97,7 +97,7 @@ def test_a_load_that_nobody_waits_for_ends(
         CpuProcess(open_bundle(bundle_folder).path("vae_decoder"), replace(DYNAMIC, stop=stop))
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interruption_during_a_load_leaves_no_process_and_no_file(
     number: signal.Signals, code: int, bundle_folder: Path, tmp_path: Path
 ) -> None:

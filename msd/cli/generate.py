@@ -23,6 +23,7 @@ from msd.files.targets import require_writable
 if TYPE_CHECKING:
     from msd.bundle import Bundle, ImageSize
     from msd.cli.generate_options import MakeRequests
+    from msd.run.runners.backend import Backend
     from msd.run.runtime.image import GeneratedImage
     from msd.run.runtime.pipeline import Pipeline
     from msd.run.runtime.preview import OnPreview, Preview
@@ -139,6 +140,7 @@ def _generate(
     Says what of the requests is not used, and what is done to the image. What only the networks on the GPU
     tell is said after the images.
     """
+    _say_software(pipeline.engine.backend)
     said = _say_remarks(pipeline, requests)
     _say_what_is_read(requests[0])
     _say_least_steps(pipeline, requests[0])
@@ -153,6 +155,14 @@ def _generate(
     _say_remarks(pipeline, requests, said)
     runs = len(seconds) // len(images)  # the same of each image, one image after the other
     return images, [sum(seconds[i * runs : (i + 1) * runs]) for i in range(len(images))]
+
+
+def _say_software(backend: Backend) -> None:
+    """Say where a backend for GPUs finds none, and runs on a program that plays one."""
+    from msd.run.runners import adapter
+
+    if backend.needs_adapter and (found := adapter.find()).software:
+        say(f"warning: there is no GPU here: {found.name} runs in software, far slower than the CPU", err=True)
 
 
 def _say_remarks(pipeline: Pipeline, requests: Sequence[Request], said: Sequence[str] = ()) -> list[str]:

@@ -15,7 +15,6 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from msd.bounds import MOST_GUIDANCE, MOST_SEED, MOST_STEPS, MOST_THREADS
-from msd.cli.suggestions import nearest
 from msd.errors import BadConfig
 from msd.models.families import component_names, file_names, optional_names
 
@@ -189,14 +188,13 @@ def components(names: LateChoice = COMPONENT) -> Callable[[Decorated], Decorated
 
 def known_scheduler(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Refuse an unknown scheduler, and a scale of sigmas that a scheduler does not have."""
-    from msd.run.runtime.scheduler import SCHEDULERS, parse_name
+    from msd.run.runtime.scheduler import parse_name
 
     if value is not None:
         try:
             parse_name(value)
         except BadConfig as problem:
-            near = "" if "+" in value else nearest(value, SCHEDULERS)
-            raise click.BadParameter(f"{problem}{near}") from problem
+            raise click.BadParameter(str(problem)) from problem
     return value
 
 

@@ -128,8 +128,18 @@ def _range_line(row: OutOfRange) -> str:
     reached = "not finite" if row.largest is None else f"{row.largest:.3g}"
     effect = {
         "overflow": f"[red]overflows: {reached}[/]",
-        "sums": f"[yellow]partial sums up to {reached}: right only where they are float32[/]",
+        "sums": f"partial sums up to {reached}: {_sums(row.kind)}",
         "vanishing": f"[yellow]at most {reached}: loses digits[/]",
     }[row.what]
     fix = f" [green]cured by {escape(row.fix)}[/]" if row.fix else ""
     return f"{escape(row.kind)} #{row.op} {escape(row.tensor)} {effect}{fix}"
+
+
+def _sums(kind: str) -> str:
+    """Return whether sums beyond float16 do harm, for this kind of operation.
+
+    Both delegates add a MEAN's and a SUM's values in float32 (tasks/reduce.cc).
+    """
+    if kind in ("MEAN", "SUM"):
+        return "[dim]right, as the delegates add them in float32[/]"
+    return "[yellow]wrong where a GPU adds them in float16[/]"

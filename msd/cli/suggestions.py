@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from difflib import get_close_matches
+
+from msd.files.nearest import nearest
 
 UNKNOWN = re.compile(r"'?(?P<value>[^']+?)'? is (?:not one of|none of|not among) (?P<names>.+?)\.?$")
 
@@ -15,9 +15,3 @@ def with_nearest(message: str) -> str:
         return message
     hint = nearest(match["value"], re.findall(r"[\w+.:-]+", match["names"]))
     return f"{message.rstrip('.')}{hint}" if hint else message
-
-
-def nearest(word: str, names: Iterable[str]) -> str:
-    """Return the question after a message about `word`; nothing where no name is near."""
-    near = get_close_matches(word, list(names), 1)
-    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,10 +1,10 @@
 """The folder of the configurations that come with msd: recipes, devices, suites of images."""
 
-from collections.abc import Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from msd.errors import BadConfig
+from msd.errors import BadValue
+from msd.files.nearest import nearest
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -17,11 +17,17 @@ def shipped_names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
-def find_config(name_or_path: str, folder: Path, kind: str, others: Sequence[str] = ()) -> Path:
+def find_config(
+    name_or_path: str,
+    folder: Path,
+    kind: str,
+    others: Sequence[str] = (),
+    meant: Mapping[str, str] | None = None,
+) -> Path:
     """Return the file of msd's own configuration of that name, or the path itself.
 
-    Raises BadConfig, which says what `kind` of configuration is missing, and the names, with `others` that
-    the caller takes.
+    Raises BadValue, which says what `kind` of configuration is missing, and the names, with `others` that
+    the caller takes. `meant` has the names that people type for others.
     """
     names = shipped_names(folder)
     if name_or_path in names:
@@ -29,8 +35,7 @@ def find_config(name_or_path: str, folder: Path, kind: str, others: Sequence[str
     if name_or_path.endswith(".toml") or Path(name_or_path).is_file():
         return Path(name_or_path)
     names = [*names, *others]
-    near = get_close_matches(name_or_path, names, 1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise BadConfig(
+    hint = nearest((meant or {}).get(name_or_path.lower(), name_or_path), names)
+    raise BadValue(
         f"no {kind} is called {name_or_path!r}; there are {', '.join(names)}, or give a .toml file{hint}"
     )

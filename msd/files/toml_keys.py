@@ -15,4 +15,4 @@ def require_known_keys(where: str, table: Mapping[str, Any], known: Collection[s
         if key not in known:
             close = difflib.get_close_matches(key, known, 1)
             hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"
-            raise BadConfig(f"{where} has no {key}; {hint}")
+            raise BadConfig(f"{where}: unknown key {key!r}; {hint}")

@@ -24,6 +24,10 @@ FOLDER = CONFIGS / "recipes"
 """The folder of msd's own recipes, in a checkout or inside the installed package."""
 
 DEFAULT = "gpu-w8"
+
+DTYPES = {"int8": "gpu-w8", "int4": "gpu-w4", "fp16": "float16", "half": "float16", "fp32": "float32"}
+"""The recipe that people mean who name a type."""
+
 BITS = {"int4": 4, "int8": 8, "float16": 16, "float32": 32}
 INTEGERS = ("int8", "int4")
 FILTERS = ("CONV_2D", "EMBEDDING_LOOKUP")
@@ -122,8 +126,11 @@ def shipped() -> list[str]:
 
 
 def find_recipe(name_or_path: str) -> Recipe:
-    """Return the recipe of that name, or in that file; raises BadConfig listing the names."""
-    return read_recipe(find_config(name_or_path, FOLDER, "recipe"))
+    """Return the recipe of that name, or in that file.
+
+    Raises BadValue listing the names, or BadConfig for a file at fault.
+    """
+    return read_recipe(find_config(name_or_path, FOLDER, "recipe", meant=DTYPES))
 
 
 def read_recipe(path: Path) -> Recipe:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from msd.errors import BadConfig
+from msd.errors import BadConfig, BadValue
 from msd.files.toml_keys import require_known_keys
 from msd.models.families import component_names
 
@@ -55,10 +55,10 @@ class Pruning:
 
 
 def parse_budget(text: str) -> Budget:
-    """Return the budget spelled as "15%" or "600 MB"; raises BadConfig for anything else."""
+    """Return the budget spelled as "15%" or "600 MB"; raises BadValue for anything else."""
     match = re.fullmatch(r"\s*([0-9]{0,9}\.?[0-9]{1,9})\s*(%|kB|MB|GB)\s*", text)
     if not match or float(match[1]) <= 0 or (match[2] == "%" and float(match[1]) >= 100):
-        raise BadConfig(f"{text!r} is not a budget; give a share as 15% or a size as 600MB")
+        raise BadValue(f"{text!r} is not a budget; give a share as 15% or a size as 600MB")
     if match[2] == "%":
         return Budget(share=float(match[1]))
     return Budget(bytes=int(float(match[1]) * UNITS[match[2]]))

