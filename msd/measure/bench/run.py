@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import msd
 from msd.bundle import Bundle
 from msd.errors import BadModelFile, DelegateFailed
+from msd.files.packages import installed_versions
 from msd.gpu.gpu_api import IMPLEMENTATIONS
 from msd.measure.bench.image_time import SECONDS, can_generate, generate_timed, image_time
 from msd.measure.bench.measure import measure, measurement
@@ -206,12 +206,6 @@ class _Bench:
 
 
 def _versions() -> dict[str, str]:
-    versions = {"msd": msd.__version__}
     others = [backend.package[0] for backend in backends().values() if backend.package]
     others += [each.package for each in IMPLEMENTATIONS.values()]
-    for package in ("ai-edge-litert", *others, "numpy"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
+    return {"msd": msd.__version__, **installed_versions("ai-edge-litert", *others, "numpy")}
