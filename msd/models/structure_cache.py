@@ -21,7 +21,7 @@ from msd.models.shipped_structures import CODE, LIBRARIES, shipped_path
 from msd.models.structure import Structure, load_structure, save_structure
 from msd.models.trace import trace
 
-MOST = 64
+MOST = 256
 """The largest number of structures; the least recently used are deleted first."""
 
 
