@@ -120,8 +120,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _structure_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep a cache for this run of the tests, in all its processes, apart from the user's own.
 
-    Structures, whose names have the fingerprint of the code that made them, stay for the next run. SwiftShader,
-    which takes long to fetch, is the user's own where that is there.
+    Structures, whose names have the fingerprint of the code that made them, stay for the next run.
+    SwiftShader, which takes long to fetch, is the user's own where that is there.
     """
     cache, fetched = shared_root(tmp_path_factory) / "cache", cache_folder()
     cache.mkdir(exist_ok=True)

@@ -7,6 +7,7 @@ number of modules, or a file that lies beside one. What the fixtures of conftest
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ ROOT = Path(__file__).parent.parent
 TABLE = Path(__file__).with_name("stand_ins.txt")
 EVERYWHERE = ("pyproject.toml", "configs/", "tests/golden/")
 """What any test may depend on."""
+NAMED = re.compile(r'"((?:msd|graph_rewrites)\.[\w.]+)[":]')
+"""A module in a string, for import_module."""
 MAIN = "main", "origin/main"
 
 Part = Literal["all", "quick", "rest"]
@@ -111,11 +114,12 @@ def _beside(file: str, modules: Modules) -> set[str]:
 
 
 def _imported(name: str, modules: Modules) -> set[str]:
-    """Return our modules that a module imports; one that computes names reaches all beside or below it."""
+    """Return our modules that a module imports or names; one that computes names reaches all its package."""
     if name not in modules:
         return set()
-    found = imports(modules[name], modules) & set(modules)
-    if "import_module(" in modules[name].text:
+    text = modules[name].text
+    found = {*imports(modules[name], modules), *NAMED.findall(text)} & set(modules)
+    if 'import_module(f"' in text:
         is_package = any(each.startswith(f"{name}.") for each in modules)
         package = name if is_package else name.rpartition(".")[0]
         found |= {each for each in modules if each.startswith(f"{package}.")}

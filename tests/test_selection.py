@@ -21,19 +21,11 @@ FILES = ("tests/test_publishing_kills.py", "tests/test_files_atomic.py", "tests/
 
 def collected(part: str) -> list[str]:
     """Return the tests of FILES that pytest collects for a part."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "--collect-only",
-        "-q",
-        f"--part={part}",
-        "-o",
-        "addopts=",
-        *FILES,
-    ]
+    options = ["--collect-only", "-q", f"--part={part}", "-o", "addopts=", *FILES]
     environment = {**os.environ, "PATH": "/nowhere"}  # without git nothing has changed
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest", *options], cwd=ROOT, capture_output=True, text=True, env=environment
+    )
     assert found.returncode == 0, found.stdout
     return [line for line in found.stdout.splitlines() if "::" in line]
 
@@ -95,6 +87,11 @@ def test_only_the_table_has_other_lines_than_files() -> None:
     assert len(lines) == len(read_table())
 
 
+def git(folder: Path, *words: str) -> None:
+    identity = ("-c", "user.name=x", "-c", "user.email=x@localhost")
+    subprocess.run(["git", *identity, *words], cwd=folder, check=True)
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A repository whose branch left main: a test reaches msd.far over msd.near, another only msd.other."""
@@ -105,7 +102,7 @@ def checkout(tmp_path: Path) -> Path:
         "msd/other.py": "",
         "msd/page/__init__.py": "",
         "msd/page/page.js": "",
-        "msd/kinds/__init__.py": "from importlib import import_module\nimport_module(name)\n",
+        "msd/kinds/__init__.py": 'import_module(f"{__name__}.{name}")\n',
         "msd/kinds/first.py": "",
         "tests/test_far.py": "from msd.near import f\n",
         "tests/test_other.py": "import msd.other\n",
@@ -123,8 +120,7 @@ def checkout(tmp_path: Path) -> Path:
         ["commit", "-qm", "all"],
         ["checkout", "-qb", "x"],
     ):
-        identity = ("-c", "user.name=x", "-c", "user.email=x@localhost")
-        subprocess.run(["git", *identity, *words], cwd=tmp_path, check=True)
+        git(tmp_path, *words)
     return tmp_path
 
 
@@ -141,9 +137,7 @@ def checkout(tmp_path: Path) -> Path:
         ("pyproject.toml", {f"tests/test_{name}.py" for name in ("far", "other", "page", "kinds")}),
     ],
 )
-def test_a_file_joins_when_what_it_reaches_has_changed(
-    checkout: Path, changed: str, joined: set[str]
-) -> None:
+def test_a_file_joins_when_what_it_reaches_changes(checkout: Path, changed: str, joined: set[str]) -> None:
     table = {f"tests/{path.name}": ("test",) for path in sorted((checkout / "tests").glob("*.py"))}
     assert changed_files(checkout) == set()
     with (checkout / changed).open("a") as file:
@@ -154,6 +148,5 @@ def test_a_file_joins_when_what_it_reaches_has_changed(
 
 def test_what_a_branch_has_committed_has_changed_too(checkout: Path) -> None:
     (checkout / "msd/far.py").write_text("x = 1\n")
-    words = ["-c", "user.name=x", "-c", "user.email=x@localhost", "commit", "-qam", "far"]
-    subprocess.run(["git", *words], cwd=checkout, check=True)
+    git(checkout, "commit", "-qam", "far")
     assert changed_files(checkout) == {"msd/far.py"}
