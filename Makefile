@@ -3,7 +3,7 @@ PROMPT ?= two red circles on the left over a striped blue background
 PYTEST ?= -n 3 --dist loadfile --no-loadscope-reorder
 BIN := .venv/bin
 
-.PHONY: help setup demo test test-full test-rest test-python check regress oracle golden structures fuzz bench-convert bench-report bench-compression bench-demo bench-startup bench-kernels bench-distill
+.PHONY: help setup demo test test-full test-rest test-python check results regress oracle golden structures fuzz bench-convert bench-report bench-compression bench-demo bench-startup bench-kernels bench-distill
 .DEFAULT_GOAL := help
 
 help: ## say what make can do
@@ -33,6 +33,10 @@ check: .venv/ready-for-tests ## lint, formatting, types, the links and commands 
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy msd graph_rewrites
 	$(BIN)/python scripts/check_docs.py
+	PYTHONPATH=. $(BIN)/python -m scripts.figures
+
+results: .venv/ready-for-tests ## make figures anew: ONLY="recipes bench-report", names in docs/results
+	PYTHONPATH=. $(BIN)/python -m scripts.figures $(or $(ONLY),$(error say which: make results ONLY=recipes))
 
 regress: .venv/ready ## generate the demo's images and compare them with golden ones: build/regress/report/index.html
 	$(BIN)/msd-convert -o build/regress/demo --force

@@ -42,7 +42,7 @@ def lean_packages(root: Path = ROOT) -> list[str]:
 
 
 def other_pythons() -> list[str]:
-    """Return the other Pythons that msd takes, of the system or of pyenv, the oldest first, as far as they start."""
+    """Return the other Pythons that msd takes and that start, of the system or of pyenv, the oldest first."""
     found = []
     for name in NAMES:
         places = [

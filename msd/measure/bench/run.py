@@ -13,7 +13,15 @@ from msd.files.packages import installed_versions
 from msd.gpu.gpu_api import IMPLEMENTATIONS
 from msd.measure.bench.image_time import SECONDS, can_generate, generate_timed, image_time
 from msd.measure.bench.measure import measure, measurement
-from msd.measure.bench.result import Benchmark, BundleMeasurements, ImageTime, Measurement, Refusal, ratios
+from msd.measure.bench.result import (
+    Benchmark,
+    BundleMeasurements,
+    ImageTime,
+    Measurement,
+    Refusal,
+    ratios,
+    when_and_what,
+)
 from msd.run.runners.backend import Backend, Report
 from msd.run.runners.engine import Engine
 from msd.run.runners.machine import this_machine
@@ -73,6 +81,7 @@ def benchmark(
         bundles=results,
         ratios=ratios(*results) if len(results) == 2 else (),
         phone=work.phone,
+        **when_and_what(),
     )
 
 
