@@ -1,9 +1,9 @@
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 PROMPT ?= two red circles on the left over a striped blue background
 PYTEST ?= -n 3 --dist loadfile --no-loadscope-reorder
 BIN := .venv/bin
 
-.PHONY: help setup demo test check regress oracle golden structures fuzz bench-convert bench-report bench-compression bench-demo bench-startup bench-kernels bench-distill
+.PHONY: help setup demo test test-full test-rest test-python check results regress oracle golden structures fuzz bench-convert bench-report bench-compression bench-demo bench-startup bench-kernels bench-distill
 .DEFAULT_GOAL := help
 
 help: ## say what make can do
@@ -16,14 +16,27 @@ demo: .venv/ready ## convert the demo checkpoint, ask the GPU delegate, generate
 	$(BIN)/delegation-report demo-out
 	$(BIN)/msd generate demo-out --prompt "$(PROMPT)" -o demo-out/picture.png --force
 
-test: .venv/ready-for-tests ## run every test
+test: .venv/ready-for-tests ## run the tests that prove what matters on every change
+	$(BIN)/python -m pytest $(PYTEST) --part quick
+
+test-full: .venv/ready-for-tests ## run every test
 	$(BIN)/python -m pytest $(PYTEST)
+
+test-rest: .venv/ready-for-tests ## run the tests that `make test` leaves out
+	$(BIN)/python -m pytest $(PYTEST) --part rest
+
+test-python: .venv/ready-for-tests ## install msd's wheel, lean and for each other Python here, and run the demo with it
+	PYTHONPATH=. $(BIN)/python -m scripts.try_pythons build/pythons
 
 check: .venv/ready-for-tests ## lint, formatting, types, the links and commands in the docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy msd graph_rewrites
 	$(BIN)/python scripts/check_docs.py
+	PYTHONPATH=. $(BIN)/python -m scripts.figures
+
+results: .venv/ready-for-tests ## make figures anew: ONLY="recipes bench-report", names in docs/results
+	PYTHONPATH=. $(BIN)/python -m scripts.figures $(or $(ONLY),$(error say which: make results ONLY=recipes))
 
 regress: .venv/ready ## generate the demo's images and compare them with golden ones: build/regress/report/index.html
 	$(BIN)/msd-convert -o build/regress/demo --force

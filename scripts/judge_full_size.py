@@ -38,6 +38,7 @@ from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
 from msd.run.runners.backends.litert_gpu import GpuProcess
 from msd.run.runners.runner import Conditions
+from scripts.figures import save_figures
 
 RUNS = 10
 
@@ -89,7 +90,7 @@ def judge_structures(
             for precision in ("fp32", "fp16"):
                 row[precision] = measure(path, precision)
                 report["recipes"].setdefault(recipe, {}).setdefault(model, {})[name] = row
-                output.write_text(json.dumps(report, indent=2) + "\n")
+                save_figures(output, report, "graph_rewrites", "msd/compress/encoding", "msd/graph")
                 click.echo(f"{recipe} {model} {name} {precision}: {row[precision]}", err=True)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from msd.run.runners.adapter import find
 from msd.run.runners.runner import VulkanAdapter
+from scripts.figures import save_figures
 from tests.oracle.ask import in_turn
 from tests.oracle.compare import Compared, compared, every_case
 
@@ -38,7 +39,7 @@ def main() -> int:
     cases = [case for case in every_case() if case.name.startswith(options.only)]
     done = [_shown(compared(case, answer)) for case, answer in in_turn(cases, adapter)]
     report = _report(done, adapter, time.perf_counter() - begun)
-    options.output.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    save_figures(options.output, report, "msd/graph/prediction")
     print(f"{report['agree']} of {report['cases']} agree, in {report['seconds']} s")
     return 0 if report["agreement"] >= ASKED else 1
 

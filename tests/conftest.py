@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any, get_args
 
 import hypothesis
 import pytest
@@ -23,6 +24,7 @@ from tests.app_bundles import write_app
 from tests.costs import Stopwatch, longest_first, read_costs
 from tests.deliveries import Deliveries, export_all
 from tests.jvm import Jvm, start
+from tests.selection import Part, Selection, changed_files, joining, read_table
 from tests.shared import shared_folder, shared_root
 from tests.stand_in import write_bundle
 
@@ -30,6 +32,9 @@ THREADS = "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"
 """How many threads torch and TensorFlow use; read when they are imported."""
 SELDOM = 100_000, 20, 20
 """Garbage is collected rarely: each collection looks at all that torch and TensorFlow hold."""
+SELECTION = pytest.StashKey[Selection]()
+STRUCTURES = Path(__file__).parents[1] / "build/tests/structures"
+"""Traced structures of earlier runs."""
 GOLDEN = Path(__file__).parent / "golden"
 
 # Tests never time anything: a machine may be busy.
@@ -43,6 +48,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-costs", action="store_true", help="write how long each file takes to costs.txt"
     )
+    parser.addoption(
+        "--part", choices=get_args(Part), default="all", help="quick: what make test runs; rest: the others"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -52,6 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.stash[SELECTION] = select(config)
     if config.getoption("--update-costs") and not is_worker(config):
         config.pluginmanager.register(Stopwatch())
     if is_worker(config):
@@ -61,13 +70,46 @@ def pytest_configure(config: pytest.Config) -> None:
             os.environ.setdefault(name, str(max(1, cores)))
 
 
+def select(config: pytest.Config) -> Selection:
+    """Return which files run whole; the controller finds that out for its workers."""
+    if is_worker(config):
+        joined = config.workerinput["joined"]  # type: ignore[attr-defined]
+    else:
+        joined = joining(read_table(), changed_files()) if config.getoption("--part") != "all" else ()
+    return Selection(read_table(), frozenset(joined))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give a worker what the controller found."""
+    node.workerinput["joined"] = sorted(node.config.stash[SELECTION].joined)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which files joined what make test runs."""
+    if joined := sorted(config.stash[SELECTION].joined):
+        terminalreporter.line(f"ran whole for what changed since main: {', '.join(joined)}")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import files of which the part that runs has no test."""
+    if collection_path.suffix != ".py" or not collection_path.is_relative_to(config.rootpath):
+        return None
+    file = collection_path.relative_to(config.rootpath).as_posix()
+    return None if config.stash[SELECTION].can_take(file, config.getoption("--part")) else True
+
+
 def is_worker(config: pytest.Config) -> bool:
     """Return whether this is a process of pytest-xdist that runs a part of the tests."""
     return hasattr(config, "workerinput")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --update-golden, run only the tests that compare with a golden text."""
+    """Run those of the part, and with --update-golden only the tests that compare with a golden text."""
+    selection, part = config.stash[SELECTION], config.getoption("--part")
+    left = [item for item in items if not selection.takes(item.nodeid, part)]
+    items[:] = [item for item in items if selection.takes(item.nodeid, part)]
+    config.hook.pytest_deselected(items=left)
     if config.getoption("--update-golden"):
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
     if is_worker(config):
@@ -76,15 +118,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def _structure_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep structures for this run of the tests, in all its processes, apart from the user's own.
+    """Keep a cache for this run of the tests, in all its processes, apart from the user's own.
 
+    Structures, whose names have the fingerprint of the code that made them, stay for the next run.
     SwiftShader, which takes long to fetch, is the user's own where that is there.
     """
     cache, fetched = shared_root(tmp_path_factory) / "cache", cache_folder()
     cache.mkdir(exist_ok=True)
-    if fetched.is_dir():
+    STRUCTURES.mkdir(parents=True, exist_ok=True)
+    for kept in (STRUCTURES, fetched) if fetched.is_dir() else (STRUCTURES,):
         with suppress(FileExistsError):
-            (cache / fetched.name).symlink_to(fetched.absolute())
+            (cache / kept.name).symlink_to(kept.absolute())
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MSD_CACHE", str(cache))
         yield

@@ -167,7 +167,7 @@ def test_missing_packages_are_refused(tmp_path: Path, prompts: Path) -> None:
     def find(name: str) -> object:
         return None if name in ("accelerate", "torch") else find_spec(name)
 
-    with patch("msd.train.pytorch.packages.find_spec", find):
+    with patch("msd.files.packages.find_spec", find):
         result = run("distill", tmp_path, "--prompts", prompts, "--steps", 4, "-o", tmp_path / "new")
     assert result.exit_code == 1
     assert "msd distill needs accelerate and torch" in result.stderr

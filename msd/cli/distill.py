@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from msd.train.distill.settings import DistillationSettings, ScaleRange
     from msd.train.distill.training import TrainingProgress
 
-PACKAGES = "accelerate", "diffusers", "peft", "torch", "transformers"
+PACKAGES = "accelerate", "diffusers", "matplotlib", "peft", "torch", "transformers"
 MOST_COUNT = 1_000_000
 INT4_RATE = 2e-5
 """The largest rate for int4 that is worth a try (docs/distill.md)."""
@@ -149,10 +149,10 @@ def distill(checkpoint: Path, output: Path, as_json: bool, **asked: Any) -> None
     It learns from images that it generates itself for the prompts. An interrupted run goes on where its last
     state was saved. Needs pip install 'msd[train]'. msd docs distill explains stages, memory and results.
     """
-    from msd.train.pytorch.packages import require_packages
+    from msd.files.packages import require_packages
 
     _refuse(checkpoint, **asked)
-    require_packages("msd distill", *PACKAGES)
+    require_packages("msd distill", "train", *PACKAGES)
     from msd.train.distill.distill import distill as distill_checkpoint
     from msd.train.distill.distill import is_main_process
     from msd.train.distill.result import require_free

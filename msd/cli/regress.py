@@ -67,12 +67,14 @@ def regress(
     the measurement.
     """
     from msd.bundle import open_bundle
+    from msd.files.packages import require_packages
     from msd.measure.regress.regression import guard
     from msd.measure.regress.suite import find_suite, read_suite
     from msd.run.runtime.pipeline import Pipeline
 
     if update and (output or junit):
         raise click.UsageError("--update compares nothing: leave out --output and --junit.")
+    require_packages("msd regress", "regress", "scikit-image", "imagehash")
     path, opened = find_suite(suite), open_bundle(bundle)
     parsed_suite, folder = read_suite(path, opened.manifest.images), goldens or path.with_suffix("")
     _refuse_reports(parsed_suite, output, junit, force)

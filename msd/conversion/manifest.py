@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from msd.conversion.job import Job
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.published import PUBLISHED
 from msd.files.fingerprint import code_fingerprint, fingerprint
+from msd.files.packages import installed_versions
 from msd.files.schema import to_json
 from msd.graph import tflite
 from msd.graph.ir.interface import Interface
@@ -129,7 +129,7 @@ def _facts(job: Job, name: str, source: Source) -> list[Any]:
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that decide a file's bytes."""
-    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+    return {"python": platform.python_version(), **installed_versions(*LIBRARIES)}
 
 
 def in_order(files: Mapping[str, Any], order: Collection[str]) -> dict[str, Any]:

@@ -56,7 +56,7 @@ IMPLEMENTATIONS: dict[GpuApi, Implementation] = {
     "wgpu": Implementation(
         package="wgpu",
         extras="wgpu.backends.wgpu_native.extras",
-        install="pip install wgpu",
+        install="pip install 'msd[webgpu]'",
         spellings={"subgroups": "subgroup"},
     ),
 }

@@ -8,20 +8,20 @@ versions of the libraries. Deleting files only costs time.
 from __future__ import annotations
 
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 
 from msd.errors import BadModelFile, OutputUnwritable
 from msd.files.atomic import atomic_write
 from msd.files.cache import cache_root
 from msd.files.fingerprint import code_fingerprint, fingerprint
+from msd.files.packages import installed_versions
 from msd.files.staging import beside, sweep
 from msd.models.networks import Network
 from msd.models.shipped_structures import CODE, LIBRARIES, shipped_path
 from msd.models.structure import Structure, load_structure, save_structure
 from msd.models.trace import trace
 
-MOST = 64
+MOST = 256
 """The largest number of structures; the least recently used are deleted first."""
 
 
@@ -56,8 +56,9 @@ def cache_folder() -> Path:
 
 def network_key(network: Network) -> str:
     """Return the fingerprint of everything that determines the structure of `network` when it is traced."""
-    versions = {name: version(name) for name in LIBRARIES}
-    return fingerprint([network.description, network.inputs, versions, code_fingerprint(*CODE)])
+    return fingerprint(
+        [network.description, network.inputs, installed_versions(*LIBRARIES), code_fingerprint(*CODE)]
+    )
 
 
 def _store(structure: Structure, path: Path) -> None:

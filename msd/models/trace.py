@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msd.errors import BadConfig
+from msd.files.packages import require_packages
 from msd.files.silence import without_lines
 from msd.models.structure import Structure, VariableSpec
 
 KERAS_SETTINGS = ("tensorflow", "channels_last", "float32")
 """The required backend, image data format and float type."""
 
+TRACERS = "tensorflow", "keras"
 STARTUP_LINE = re.compile(
     rb"I\d{4} |WARNING: All log messages before absl|To enable the following instructions"
 )
@@ -112,6 +114,7 @@ def _ensure_built(model: Any, inputs: InputSpecs) -> None:
 
 def _import_quietly() -> None:
     """Import Keras with TensorFlow without their messages; refuse settings that change the graph."""
+    require_packages("the trace of a network whose structure does not ship with msd", "trace", *TRACERS)
     if "tensorflow" not in sys.modules:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         os.environ.setdefault("KERAS_BACKEND", "tensorflow")

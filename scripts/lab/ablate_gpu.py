@@ -14,7 +14,6 @@ delegate rejects partly on the CPU.
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -43,6 +42,7 @@ from msd.run.runners.adapter import find
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.run.runners.runner import VulkanAdapter
 from msd.run.runners.worker import LoadOnGpu, RunModel
+from scripts.figures import save_figures
 from scripts.full_size_structures import drawn
 from scripts.lab.measured import machine
 from scripts.lab.nvidia_smi import gpu_name, gpu_used
@@ -110,7 +110,7 @@ def main(folder: Path, output: Path, precision: Any, only: tuple[str, ...], spel
         for row in measured_rows(rows, Path(temporary), find(), precision):
             say(row)
             report["rows"].append(asdict(row))
-            output.write_text(json.dumps(report, indent=2) + "\n")
+            save_figures(output, report, "graph_rewrites", "msd/graph")
 
 
 def measured_rows(

@@ -31,6 +31,7 @@ from msd.gpu.operations import Attention, GroupNorm, Heads, LayerNorm
 from msd.gpu.session import NUMPY, Session
 from msd.gpu.value import Dispatch, Value
 from msd.graph.ir.weights import Array
+from scripts.figures import save_figures
 from scripts.lab.attention_cases import Case, attention_cases, norm_cases
 
 SHAPES = ((16, 4), (8, 4), (8, 8), (4, 4), (4, 8), (16, 8), (16, 2), (32, 4), (8, 2))
@@ -359,7 +360,7 @@ def write(
         "norms": [asdict(row) for row in norms],
         "attention": [asdict(row) for row in rows],
     }
-    path.write_text(json.dumps(report, indent=1) + "\n")
+    save_figures(path, report, "msd/gpu", indent=1)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ import click
 
 from msd.graph import tflite
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION
+from scripts.figures import save_figures
 from scripts.lab.measured import Measured, measured
 from scripts.make_random_checkpoint import Random, read_config, write_diffusers
 
@@ -77,7 +78,7 @@ def main(folder: Path, output: Path, repeats: int, converter: bool, scaling: boo
     if scaling:
         report["U-Net by parameters"] = [bench.scaled(name, changes) for name, changes in UNETS.items()]
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(report, indent=2) + "\n")
+    save_figures(output, report, "graph_rewrites", "msd/conversion", "msd/graph")
     click.echo(json.dumps(report, indent=2))
 
 

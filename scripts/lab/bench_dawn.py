@@ -37,6 +37,7 @@ from msd.run.runners.interpreter import Interpreter
 from msd.run.runners.program_facts import ProgramFacts
 from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.runner import Conditions
+from scripts.figures import save_figures
 from scripts.judge_full_size import write_random
 from scripts.lab.bench_engine import described
 
@@ -93,7 +94,7 @@ def measure_sizes(folder: Path, sizes: tuple[str, ...], peers: tuple[str, ...], 
             row |= in_turn(path, inputs, expected)
             if size in peers:
                 row["with copies"] = beside_litert(path, inputs)
-            output.write_text(json.dumps(report, indent=1) + "\n")
+            save_figures(output, report, "msd/gpu", indent=1)
             click.echo(json.dumps(row), err=True)
 
 

@@ -50,6 +50,7 @@ from msd.train.distill.settings import (
     Training,
 )
 from msd.train.distill.training import TrainingProgress
+from scripts.figures import save_figures
 from scripts.lab.full_size_training import OBJECTIVES, measure_full_size, write_checkpoint
 from scripts.lab.fused_lora import fuse_lora
 from scripts.lab.killed_distillation import kill_and_compare
@@ -180,7 +181,7 @@ def measure_student(
 def write(name: str, figures: dict[str, Any], out: Path) -> None:
     """Write the figures and what they depend on."""
     path = out / f"distill-{name}.json"
-    path.write_text(json.dumps({**conditions(), **figures}, indent=2) + "\n", "utf-8")
+    save_figures(path, {**conditions(), **figures}, "msd/train")
     say(f"wrote {path}")
 
 
@@ -260,7 +261,7 @@ def recovered(
         held_back = [*captions("held-back", count, 0)]
         compared = compare_recovered(Path(work), student, prompts, held_back, only or MADE, recipe)
     figures[RECOVERED]["files"] = {"compared_on": machine(), **compared}
-    path.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
+    save_figures(path, figures, "msd/train")
     say(json.dumps(figures[RECOVERED]["files"]))
 
 

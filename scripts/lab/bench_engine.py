@@ -42,6 +42,7 @@ from msd.run.runners.process_runner import ProcessRunner
 from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.runner import Conditions
 from msd.run.runners.timings import Effort, interleaved
+from scripts.figures import save_figures
 from scripts.judge_full_size import write_random
 from scripts.lab.measured import machine
 from scripts.lab.nvidia_smi import gpu_name, gpu_used
@@ -91,7 +92,7 @@ def main(
             report["rows"].append(row)
             for part in parts(file, repeats, ablation, winograd, peer):
                 row |= part()
-                output.write_text(json.dumps(report, indent=1) + "\n")
+                save_figures(output, report, "msd/gpu", indent=1)
             say(row)
             if as_json:
                 click.echo(json.dumps(row))

@@ -10,7 +10,6 @@ ten by timestamp queries, and the error of a variant is that of sixteen pixels (
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from msd.gpu.kernels.winograd import choose_winograd, transformed_filter, winogr
 from msd.gpu.operations import Conv2D, Epilogue, Matrices, Product
 from msd.gpu.session import Session
 from msd.gpu.value import Dispatch, Value
+from scripts.figures import save_figures
 from scripts.lab.kernel_shapes import ConvolutionShape, ProductShape, networks
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ def main() -> None:
     for network in dict.fromkeys(name for name, _ in _wanted(options)):
         _print_total(network, rows)
     if options.json:
-        options.json.write_text(json.dumps({"device": device.name, "gpu": str(gpu), "rows": rows}, indent=1))
+        save_figures(
+            options.json, {"device": device.name, "gpu": str(gpu), "rows": rows}, "msd/gpu", indent=1
+        )
 
 
 def _wanted(options: argparse.Namespace) -> Iterator[tuple[str, Any]]:

@@ -37,6 +37,7 @@ from msd.export.web.server import HEADERS, open_server
 from msd.graph.parity import psnr
 from msd.run.runners.machine import this_machine
 from msd.run.runners.memory_sampler import descendants, resident
+from scripts.figures import save_figures
 from scripts.lab.devtools import ADAPTERS, BrowserFailed, BrowserPage, Chromium
 from scripts.lab.nvidia_smi import SampledGpu, gpu_name
 from tests.web.server import running, served
@@ -123,7 +124,7 @@ def processor() -> str:
 
 def save(result: Row, output: Path, what: str, found: Row) -> None:
     """Write what there is, and print what is new."""
-    output.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    save_figures(output, result, "msd/export/web", "msd/gpu", indent=1)
     click.echo(f"{what}: {json.dumps(found)}")
 
 

@@ -13,7 +13,6 @@ an engine whose kernels Python starts one by one is slower in turn with others.
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 import time
@@ -35,6 +34,7 @@ from msd.models.structure import load_structure
 from msd.run.runners import adapter
 from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.runner import Conditions
+from scripts.figures import save_figures
 from scripts.judge_full_size import write_random
 from scripts.lab.bench_engine import ENGINES, described, once, take_turns
 
@@ -71,7 +71,7 @@ def main(folder: Path, model: str, output: Path, repeats: int) -> None:
     row = {"model": model, "median_seconds": medians, "back_to_back_seconds": alone, "run_seconds": times}
     row["onnxruntime-webgpu to torch eager, dB"] = round(psnr(expected, found), 1)
     report["rows"].append(row)
-    output.write_text(json.dumps(report, indent=1) + "\n")
+    save_figures(output, report, "msd/gpu", indent=1)
     for name, seconds in medians.items():
         ratio, again = seconds / medians["webgpu"], alone[name]
         click.echo(

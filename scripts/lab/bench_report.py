@@ -21,6 +21,7 @@ from msd.graph import tflite
 from msd.graph.ir import Build, Graph, Model, Signature, Tensor
 from msd.graph.prediction.device import find_device
 from msd.measure.report.examine import examine
+from scripts.figures import save_figures
 
 ASKED = 2.0
 """Seconds for 5000 operations, after imports."""
@@ -38,7 +39,7 @@ def main(output: Path, repeats: int) -> None:
         "seconds, median": {str(count): measure(count, repeats) for count in (1000, 5000)},
     }
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(report, indent=2) + "\n")
+    save_figures(output, report, "msd/graph/prediction")
     click.echo(json.dumps(report, indent=2))
 
 

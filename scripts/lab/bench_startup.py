@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from msd.run.runners.machine import this_machine
+from scripts.figures import save_figures
 from tests.app_bundles import write_clip_app
 from tests.jvm import start
 
@@ -55,7 +56,7 @@ def main(output: Path, starts: int) -> None:
         ),
         "bytes allocated by an opening": measured[0][-1]["bytes"],
     }
-    output.write_text(json.dumps(report, indent=2) + "\n")
+    save_figures(output, report, "msd/export")
     click.echo(json.dumps(report, indent=2))
 
 

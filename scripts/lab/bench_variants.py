@@ -10,7 +10,6 @@ GPU's own clock, errors in dB to float64. With --small, sizes are small enough f
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -28,6 +27,7 @@ from msd.gpu.kernels.tile import Tile
 from msd.gpu.kernels.tiled_convolution import tiled_convolution
 from msd.gpu.kernels.winograd import tile_count, transformed_filter, winograd
 from msd.gpu.value import Dispatch, Value
+from scripts.figures import save_figures
 from scripts.lab.attention_cases import Case
 from scripts.lab.bench_attention import Run, attention_of, measure_runs, tile_name
 from scripts.lab.bench_kernels import Trial, Variants, _operation, _sampled, _timed
@@ -98,7 +98,7 @@ def main() -> None:
         *_attention(device, options.seconds / 2, options.small),
     ):
         rows.append(found)
-    options.json.write_text(json.dumps({"device": device.name, "rows": rows}, indent=1))
+    save_figures(options.json, {"device": device.name, "rows": rows}, "msd/gpu", indent=1)
 
 
 def _products(device: OpenDevice, seconds: float, small: bool) -> Iterator[dict[str, Any]]:

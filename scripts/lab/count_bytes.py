@@ -8,7 +8,6 @@ Nothing runs and no weight is read: shapes alone decide. Both delegates are coun
 
 from __future__ import annotations
 
-import json
 import platform
 import sys
 from collections import Counter
@@ -29,6 +28,7 @@ from msd.graph.rewrite import Target
 from msd.graph.rewrite.spelling import find_spelling
 from msd.measure.report.counted_traffic import counted_traffic
 from msd.models.structure import load_structure
+from scripts.figures import save_figures
 from scripts.judge_full_size import random_model
 
 DEVICE = "adreno-740"
@@ -66,7 +66,7 @@ def main(
             target = Target(spelling=find_spelling(spelling))
             graph = random_model(structure, component, recipe, target)[0].main
             report["models"].setdefault(model, {})[component] = counts(graph)
-    output.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+    save_figures(output, report, "graph_rewrites", "msd/graph", indent=1)
 
 
 def counts(graph: Graph) -> dict[str, Any]:

@@ -9,7 +9,6 @@ WebGPU shows one over Vulkan.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from msd.gpu.program import Program
 from msd.graph.prediction.device import find_device
 from msd.measure.profiling.ablation import gpu_of
 from msd.models.structure import load_structure
+from scripts.figures import save_figures
 from scripts.judge_full_size import random_model
 
 H100 = Gpu(
@@ -66,7 +66,7 @@ def main(
     click.echo(f"| all | {len(program.steps)} | {total / 1e6:.0f} |")
     click.echo(f"tensors {program.tensor_bytes / 1e6:.1f} MB, weights {program.weight_bytes / 1e6:.1f} MB")
     if output:
-        output.write_text(json.dumps({"gpu": name, "without": without, "kinds": rows}, indent=1) + "\n")
+        save_figures(output, {"gpu": name, "without": without, "kinds": rows}, "msd/gpu", indent=1)
 
 
 def by_kind(program: Program) -> dict[str, tuple[int, int]]:

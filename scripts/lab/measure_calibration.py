@@ -24,6 +24,7 @@ import numpy as np
 from msd.graph import tflite
 from msd.graph.ir.interface import Interface
 from msd.run.runners.random_inputs import random_inputs
+from scripts.figures import save_figures
 from scripts.lab.measured import machine, measured
 
 CONVERT = [sys.executable, "-m", "msd.cli", "convert"]
@@ -48,7 +49,7 @@ def main(source: Path, output: Path, runs: int, recipes: tuple[str, ...]) -> Non
         for recipe in recipes:
             report["recipes"][recipe] = row = measure(source, recipe, runs, folder)
             click.echo(f"{recipe}: {json.dumps(row)}")
-            output.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+            save_figures(output, report, "msd/compress")
 
 
 def measure(source: Path, recipe: str, runs: int, folder: Path) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.request import Request
+from scripts.figures import save_figures
 from scripts.lab.measured import machine
 
 FLOAT = "float32"
@@ -204,7 +205,7 @@ def compare(folder: Path, output: Path, images_only: bool) -> None:
         "guidance": GUIDANCE,
         "variants": rows,
     }
-    output.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+    save_figures(output, report, "msd/compress")
     plot({name: each["pixels"] for name, each in drawn.items()}, prompts, output.with_suffix(".png"))
     for name, each in rows.items():
         click.echo(f"{name}: {json.dumps(each)}")

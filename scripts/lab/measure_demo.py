@@ -7,7 +7,6 @@ Writes demo-checkpoint.json (figures, captions, versions) and demo-checkpoint.pn
 
 from __future__ import annotations
 
-import json
 import platform
 import textwrap
 import time
@@ -26,6 +25,7 @@ from PIL import Image, ImageDraw, ImageFont
 from msd.models.demo import CHECKPOINT, score
 from msd.models.demo.captions import captions, parse
 from msd.models.demo.scorer import read
+from scripts.figures import save_figures
 
 Pictures = npt.NDArray[np.uint8]
 _BATCH = 100
@@ -119,7 +119,7 @@ def main(
         "guidance": results,
         "versions": conditions(device),
     }
-    (out / "demo-checkpoint.json").write_text(json.dumps(record, indent=2) + "\n")
+    save_figures(out / "demo-checkpoint.json", record, "msd/models/demo")
 
 
 if __name__ == "__main__":

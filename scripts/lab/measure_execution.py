@@ -26,6 +26,7 @@ from msd.bundle import file_facts, open_bundle
 from msd.run.runtime.execution import EXECUTIONS
 from msd.run.runtime.timeline import Timeline, load_timeline
 from msd.run.runtime.timeline_plot import save_plot
+from scripts.figures import save_figures
 from scripts.lab.measured import machine
 
 MEASURED = ("seconds", "cpu_seconds", "peak_bytes")
@@ -59,7 +60,7 @@ def main(bundle: Path, options: tuple[str, ...], output: Path, repeats: int) -> 
         "medians": medians(runs),
         "runs": runs,
     }
-    output.write_text(json.dumps(report, indent=2) + "\n")
+    save_figures(output, report, "msd/run")
     save_plot([last[execution] for execution in EXECUTIONS], output.with_suffix(".svg"))
 
 

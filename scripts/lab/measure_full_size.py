@@ -31,6 +31,7 @@ from msd.graph.parity import psnr
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runtime.timestep import embed_timestep
+from scripts.figures import save_figures
 from scripts.lab.measure_parity import VARIANTS
 from tests.reference import Array, draw, reference
 
@@ -59,7 +60,7 @@ def main(source: Path, output: Path, components: tuple[str, ...], name: str) -> 
         "components": rows,
     }
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(report, indent=2) + "\n")
+    save_figures(output, report, "graph_rewrites", "msd/conversion")
 
 
 def measure(source: Path, component: str) -> dict[str, Any]:

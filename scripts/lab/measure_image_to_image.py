@@ -9,7 +9,6 @@ extra (diffusers, torch). Minutes.
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from typing import Any
 import click
 
 from msd.models.demo import CHECKPOINT
+from scripts.figures import save_figures
 from scripts.lab.measured import machine
 from tests import checkpoints
 from tests.begun_images import SEED, STEPS, converted, distances
@@ -48,7 +48,7 @@ def main(output: Path) -> None:
         "seed": SEED,
         "psnr of latents and images": rows,
     }
-    output.write_text(json.dumps(report, indent=2) + "\n")
+    save_figures(output, report, "msd/run/runtime")
 
 
 def _checkpoints(folder: Path) -> dict[str, Path]:

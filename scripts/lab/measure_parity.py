@@ -31,6 +31,7 @@ from msd.run.runtime.noise import noise
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.request import Request
 from msd.run.runtime.timestep import embed_timestep
+from scripts.figures import save_figures
 
 VARIANTS = {
     "float32, GELU as in the checkpoint": ("float32", ("clip_gelu",)),
@@ -72,7 +73,7 @@ def main(output: Path, count: int, steps: int) -> None:
         "seconds": round(time.time() - begun),
     }
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(report, indent=2) + "\n")
+    save_figures(output, report, "graph_rewrites", "msd/run/runtime")
 
 
 class Reference:

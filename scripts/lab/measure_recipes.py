@@ -7,7 +7,6 @@ On the CPU in float arithmetic, over the inputs of the networks during generatio
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -30,6 +29,7 @@ from msd.measure.report.witness import witnesses
 from msd.models.demo import CHECKPOINT
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.run.runners.interpreter import Interpreter
+from scripts.figures import save_figures
 from scripts.lab.measured import machine
 
 FLOAT = "float32"
@@ -55,7 +55,7 @@ def main(output: Path) -> None:
         "inputs": str(calibration),
         "recipes": rows,
     }
-    output.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    save_figures(output, report, "graph_rewrites", "msd/compress/encoding")
     print_table(rows)
 
 

@@ -8,7 +8,6 @@ compares each with configs/suites/demo.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -27,6 +26,7 @@ from msd.measure.regress.regression import guard
 from msd.measure.regress.suite import find_suite, read_suite
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.run.runtime.pipeline import Pipeline
+from scripts.figures import save_figures
 from scripts.lab.measured import machine
 from tests.faults import edited, int8_weights, scaled, swapped, untouched
 
@@ -73,7 +73,7 @@ def main(folder: Path, output: Path, every: int, processes: int, convert_only: b
         "versions": {name: version(name) for name in ("ai-edge-litert", "numpy", "scikit-image")},
         "rows": rows,
     }
-    output.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+    save_figures(output, report, "msd/measure/regress", indent=1)
 
 
 def convert(folder: Path, name: str) -> None:

@@ -8,7 +8,6 @@ other. Running the network, whose inputs a conversion observes, comes on top.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from importlib.metadata import version
@@ -23,6 +22,7 @@ from msd.compress.rounding.compensate import compensated
 from msd.compress.rounding.moments import SAMPLES, Moments
 from msd.graph.ir import Build, Op, Tensor
 from msd.run.runners.peak_memory import peak_rss
+from scripts.figures import save_figures
 from scripts.lab.measured import machine
 
 LAYERS = {
@@ -52,7 +52,7 @@ def main(output: Path, stores: tuple[str, ...]) -> None:
         "peak bytes": peak_rss(),
         "layers": rows,
     }
-    output.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+    save_figures(output, report, "msd/compress/rounding")
 
 
 def cost(outputs: int, kernel: int, channels: int, width: int, store: str) -> dict[str, Any]:

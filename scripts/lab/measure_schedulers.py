@@ -8,7 +8,6 @@ the test extra (diffusers, torch). Minutes.
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from importlib.metadata import version
@@ -26,6 +25,7 @@ from msd.graph.parity import psnr
 from msd.models.demo import CHECKPOINT
 from msd.models.demo.captions import captions
 from msd.run.runtime.noise import noise
+from scripts.figures import save_figures
 from scripts.lab.measured import machine
 from tests import checkpoints
 from tests.drawings import KINDS, Drawing
@@ -73,7 +73,7 @@ def main(output: Path, count: int, steps: int) -> None:
         "guidance": 7.5,
         "PSNR in dB": rows,
     }
-    output.write_text(json.dumps(report, indent=2) + "\n")
+    save_figures(output, report, "msd/run/runtime")
 
 
 def measure(drawings: list[Drawing], bundle: Bundle, source: Path) -> dict[str, Any]:

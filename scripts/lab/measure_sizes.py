@@ -30,6 +30,7 @@ from msd.run.runners import adapter, native_log
 from msd.run.runners.peak_memory import peak_rss
 from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.verbosity import log_partitions
+from scripts.figures import save_figures
 from scripts.lab.measured import machine
 
 LIBRARIES = {
@@ -75,7 +76,7 @@ def main(both: Path, stem: str, output: Path, components: tuple[str, ...], names
         },
         "rows": rows,
     }
-    output.write_text(json.dumps(report, indent=2) + "\n")
+    save_figures(output, report, "msd/conversion/sizes")
 
 
 def measure(component: str, name: str, size: str, both: Bundle, single: Bundle) -> list[dict[str, Any]]:

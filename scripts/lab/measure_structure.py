@@ -10,7 +10,6 @@ function's first call; see scripts/lab/conversion_path.py. A return goes to a ro
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import click
 
+from scripts.figures import save_figures
 from scripts.lab import conversion_path
 from scripts.source_modules import in_folder, read_modules
 from scripts.structure import (
@@ -57,7 +57,7 @@ def main(roots: tuple[Path, ...], suite_minutes: tuple[float, ...], rooms: bool,
     click.echo(table(columns))
     if output:
         output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps({"command": command(roots), **columns}, indent=2) + "\n", "utf-8")
+        save_figures(output, {"command": command(roots), **columns}, "msd")
 
 
 def command(roots: tuple[Path, ...]) -> str:

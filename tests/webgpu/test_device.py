@@ -44,7 +44,7 @@ def without(package: str, api: str | None) -> str:
 
 @pytest.mark.parametrize(
     ("package", "api", "install"),
-    [("wgpu", "wgpu", "pip install wgpu"), ("wgpudawn", "dawn", "pip install 'msd[dawn]'")],
+    [("wgpu", "wgpu", "pip install 'msd[webgpu]'"), ("wgpudawn", "dawn", "pip install 'msd[dawn]'")],
 )
 def test_an_implementation_is_missing(package: str, api: str, install: str) -> None:
     assert without(package, api) == (

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from msd.conversion.sources.stored import StoredFile, as_float32, stamp_of, unreadable
+from msd.files.packages import require_packages
 from msd.graph.ir.weights import Array, Weights
 
 KIND = "H5 file of Keras weights"
@@ -33,6 +34,7 @@ def open_file(path: Path) -> list[Weights]:
     The history of each names the file and the dataset. Raises BadCheckpoint for a file that is missing,
     damaged or of another layout.
     """
+    require_packages(path, "trace", "h5py")
     try:
         with path.open("rb") as file:
             stored = StoredFile(path, KIND, stamp_of(file))

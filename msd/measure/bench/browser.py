@@ -5,7 +5,7 @@ from __future__ import annotations
 import msd
 from msd.bundle import Bundle
 from msd.measure.bench.image_time import image_time
-from msd.measure.bench.result import Benchmark, BundleMeasurements, Measurement, Refusal
+from msd.measure.bench.result import Benchmark, BundleMeasurements, Measurement, Refusal, when_and_what
 from msd.measure.judging.browser import NOTES, BrowserNetwork, BrowserVerdict
 from msd.run.runners.machine import Machine
 from msd.run.runners.runner import ProcessMemory
@@ -43,6 +43,7 @@ def browser_benchmark(
                 refusals=tuple(each for each in results if isinstance(each, Refusal)),
             ),
         ),
+        **when_and_what(),
     )
 
 

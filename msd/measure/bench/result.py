@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from msd.files import schema
+from msd.files.fingerprint import code_fingerprint
 from msd.run.runners.machine import Machine
 from msd.run.runners.runner import Arithmetic, ProcessMemory
 from msd.run.runners.timings import Effort, Timings
@@ -109,7 +111,10 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One run of `msd bench` on one bundle, or on two in turn; `phone` describes the phone, if any."""
+    """One run of `msd bench` on one bundle, or on two in turn; `phone` describes the phone, if any.
+
+    `date` is the day of the run in UTC, `code` the fingerprint of msd's source files.
+    """
 
     command: str
     machine: Machine
@@ -118,7 +123,15 @@ class Benchmark:
     bundles: tuple[BundleMeasurements, ...]
     ratios: tuple[Ratio, ...] = ()
     phone: dict[str, str] | None = None
+    date: str = ""
+    code: str = ""
     format: int = FORMAT
+
+
+def when_and_what() -> dict[str, Any]:
+    """Return a benchmark's `date` and `code` of now."""
+    code = code_fingerprint("graph_rewrites", "msd")
+    return {"date": datetime.now(UTC).date().isoformat(), "code": code}
 
 
 def dump_benchmark(benchmark: Benchmark) -> str:

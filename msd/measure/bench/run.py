@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import msd
 from msd.bundle import Bundle
 from msd.errors import BadModelFile, DelegateFailed
+from msd.files.packages import installed_versions
 from msd.gpu.gpu_api import IMPLEMENTATIONS
 from msd.measure.bench.image_time import SECONDS, can_generate, generate_timed, image_time
 from msd.measure.bench.measure import measure, measurement
-from msd.measure.bench.result import Benchmark, BundleMeasurements, ImageTime, Measurement, Refusal, ratios
+from msd.measure.bench.result import (
+    Benchmark,
+    BundleMeasurements,
+    ImageTime,
+    Measurement,
+    Refusal,
+    ratios,
+    when_and_what,
+)
 from msd.run.runners.backend import Backend, Report
 from msd.run.runners.engine import Engine
 from msd.run.runners.machine import this_machine
@@ -73,6 +81,7 @@ def benchmark(
         bundles=results,
         ratios=ratios(*results) if len(results) == 2 else (),
         phone=work.phone,
+        **when_and_what(),
     )
 
 
@@ -206,12 +215,6 @@ class _Bench:
 
 
 def _versions() -> dict[str, str]:
-    versions = {"msd": msd.__version__}
     others = [backend.package[0] for backend in backends().values() if backend.package]
     others += [each.package for each in IMPLEMENTATIONS.values()]
-    for package in ("ai-edge-litert", *others, "numpy"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
+    return {"msd": msd.__version__, **installed_versions("ai-edge-litert", *others, "numpy")}

@@ -7,6 +7,7 @@ from typing import Any
 
 from msd.errors import BadConfig
 from msd.files.atomic import atomic_write
+from msd.files.packages import require_packages
 from msd.measure.blockwise.result import BlockReport, ComponentErrors, finite
 
 FORMATS = (".png", ".svg")
@@ -15,9 +16,10 @@ ROW, MARGIN, WIDTH = 0.17, 1.1, 9.0
 
 
 def check_plot(path: Path) -> None:
-    """Raise BadConfig for a file name whose suffix is not a known image format."""
+    """Raise BadConfig for a file name whose suffix is no known image format, and without matplotlib."""
     if path.suffix.lower() not in FORMATS:
         raise BadConfig(f"{path} is not a name for a plot; it should end in {' or '.join(FORMATS)}")
+    require_packages("a plot", "plots", "matplotlib")
 
 
 def save_plot(report: BlockReport, path: Path, force: bool = True) -> None:

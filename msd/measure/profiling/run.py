@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 
 import msd
 from msd.errors import DelegateFailed
+from msd.files.packages import installed_versions
 from msd.gpu.gpu_api import IMPLEMENTATIONS, GpuApi, choose_api
 from msd.graph.prediction.device import Device
 from msd.measure.profiling.ablation import ablate
@@ -83,10 +83,5 @@ def _measured(
 
 
 def _versions(conditions: Conditions) -> dict[str, str]:
-    versions = {"msd": msd.__version__}
-    for package in (IMPLEMENTATIONS[choose_api(conditions.gpu_api)].package, "numpy"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
+    package = IMPLEMENTATIONS[choose_api(conditions.gpu_api)].package
+    return {"msd": msd.__version__, **installed_versions(package, "numpy")}

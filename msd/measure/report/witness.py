@@ -10,12 +10,12 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from msd.files.packages import installed_versions
 from msd.graph import tflite
 from msd.graph.parity import psnr
 from msd.measure.report.report import Witness
@@ -59,16 +59,10 @@ LEAST = 20.0
 def witnesses(path: Path, timeout: float) -> tuple[Witness, ...]:
     """Return the opinion of each installed witness on the file; each may take `timeout` seconds."""
     asked = (("tflite-runtime", _runtime), ("tensorflow", _analyzer))
-    there = [(ask, installed) for name, ask in asked if (installed := _version(name))]
+    versions = installed_versions(*(name for name, _ in asked))
+    there = [(ask, installed) for name, ask in asked if (installed := versions.get(name))]
     with ThreadPoolExecutor(len(asked)) as side_by_side:
         return tuple(side_by_side.map(lambda each: each[0](path, each[1], timeout), there))
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _runtime(path: Path, installed: str, timeout: float) -> Witness:

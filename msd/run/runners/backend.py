@@ -71,8 +71,8 @@ class Backend:
     files by itself. A backend has one of the two, and only the first kind can generate images. `alias`: its
     name in `msd generate` and in the metadata of images. `takes`: the conditions that it supports; the others
     have their defaults. `needs_adapter`: it runs on a GPU. `package`: the package that it needs, and a module
-    of that. `for_cpu`: the backend for files that are for the CPU, None for this one. `names_itself`: its
-    message for a file that it refuses already names the backend.
+    of that. `package_note`: where that can be had. `for_cpu`: the backend for files that are for the CPU,
+    None for this one. `names_itself`: its message for a file that it refuses already names the backend.
     """
 
     name: str
@@ -82,6 +82,7 @@ class Backend:
     takes: frozenset[Condition] = frozenset()
     needs_adapter: bool = False
     package: tuple[str, str] | None = None
+    package_note: str | None = None
     for_cpu: Backend | None = None
     names_itself: bool = False
     options: tuple[BackendOption, ...] = ()
@@ -107,7 +108,8 @@ class Backend:
         """
         if self.package and find_spec(self.package[1]) is None:
             name = self.package[0]
-            raise BadConfig(f"the package {name} is not installed; the backend of that name needs it")
+            why = f"; {self.package_note}" if self.package_note else ""
+            raise BadConfig(f"the package {name} is not installed; the backend of that name needs it{why}")
         if "gpu_api" in self.takes:
             conditions = replace(conditions, gpu_api=choose_api(conditions.gpu_api))
         return replace(conditions, adapter=adapter.find()) if self.needs_adapter else conditions

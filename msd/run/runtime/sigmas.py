@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from msd.errors import BadConfig
+from msd.files.packages import require_packages
 from msd.run.runtime.diffusion import Diffusion, Double, require
 from msd.run.runtime.spacing import SPACINGS, visited, visited_before_the_end
 
@@ -56,6 +57,8 @@ class SigmaSettings:
         require("timestep_spacing", self.timestep_spacing, SPACINGS)
         if len(set_ := [name for name in SCALES if getattr(self, name)]) > 1:
             raise BadConfig(f"{' and '.join(set_)} are both true; one was expected")
+        if self.use_beta_sigmas:
+            require_packages("a scheduler with beta sigmas", "regress", "scipy")
         for name in ("sigma_min", "sigma_max"):
             if (sigma := getattr(self, name)) is not None and not sigma > 0:
                 raise BadConfig(f"{name} is {sigma:g}; a number above 0 was expected")

@@ -9,6 +9,7 @@ from typing import Any
 from msd.errors import BadConfig
 from msd.files import schema
 from msd.files.atomic import atomic_write
+from msd.files.packages import require_packages
 from msd.models.families import file_names
 from msd.run.runtime.timeline import Timeline
 
@@ -20,9 +21,11 @@ ROW, MARGIN, MEMORY, WIDTH = 0.22, 0.45, 2.2, 8.0
 
 
 def check_timeline(path: Path) -> None:
-    """Raise BadConfig for a file name whose suffix is not a known format of timelines."""
+    """Raise BadConfig for a file name whose suffix is no known format, and for a plot without matplotlib."""
     if path.suffix.lower() not in FORMATS:
         raise BadConfig(f"{path} is not a name for a timeline; it should end in {', '.join(FORMATS)}")
+    if path.suffix.lower() != ".json":
+        require_packages("a plot", "plots", "matplotlib")
 
 
 def save_timeline(timeline: Timeline, path: Path, force: bool = True) -> None:

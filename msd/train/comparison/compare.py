@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import msd
 from msd.errors import BadConfig
+from msd.files.packages import installed_versions, require_packages
 from msd.run.runners.machine import this_machine
 from msd.run.runtime.image import GeneratedImage
 from msd.train.comparison.columns import measure_column
 from msd.train.comparison.generated import OnColumn, generate_columns, plan_columns
 from msd.train.comparison.model import BATCH, ComparedModel, open_model
 from msd.train.comparison.result import ComparisonResult
-from msd.train.pytorch.packages import require_packages
 
 CLIP_PACKAGES = "torch", "transformers"
 LIBRARIES = "ai-edge-litert", "diffusers", "numpy", "torch", "transformers"
@@ -57,8 +55,10 @@ def compare(
     """
     if not prompts:
         raise BadConfig("there are no prompts to compare images of; give at least one")
+    if perceptual:
+        require_packages("a comparison of images", "regress", "scikit-image", "imagehash")
     if clip:
-        require_packages(clip, *CLIP_PACKAGES)
+        require_packages(clip, "train", *CLIP_PACKAGES)
     plans = plan_columns(open_model(reference, batch, device), open_model(other, batch, device))
     machine = this_machine()
     generated = [*generate_columns(plans, prompts, seed, on_column)]
@@ -80,11 +80,7 @@ def compare(
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in LIBRARIES:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+    return {"python": platform.python_version(), **installed_versions(*LIBRARIES)}
 
 
 def _scores(

@@ -8,12 +8,12 @@ from pathlib import Path
 from msd.bundle import MANIFEST, Bundle, ImageDefaults, open_bundle
 from msd.conversion.sources.diffusers import INDEX
 from msd.errors import BadConfig
+from msd.files.packages import require_packages
 from msd.run.runners.backend import Backend
 from msd.run.runtime.guidance import Guidance
 from msd.run.runtime.needs import latent_shape
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.scheduler import bundle_scheduler
-from msd.train.pytorch.packages import require_packages
 
 PACKAGES = "torch", "diffusers", "transformers"
 BATCH = 8
@@ -88,7 +88,7 @@ def open_model(model: ComparedModel, batch: int = BATCH, device: str | None = No
             f"{folder} is no model: it has neither the {MANIFEST} of a folder that msd-convert wrote nor the"
             f" {INDEX} of a checkpoint in diffusers' layout"
         )
-    require_packages(folder, *PACKAGES)
+    require_packages(folder, "train", *PACKAGES)
     from msd.train.pytorch.backend import torch_backend
     from msd.train.pytorch.bundle import PASSES, checkpoint_bundle
 

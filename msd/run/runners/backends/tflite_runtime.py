@@ -95,5 +95,6 @@ BACKEND = Backend(
     open=TfliteRuntime,
     takes=frozenset({"threads", "float_weights"}),
     package=("tflite-runtime", PACKAGE),
+    package_note="it exists for Python 3.11 and older",
     names_itself=True,
 )
