@@ -159,7 +159,8 @@ class ConversionOptions:
     attention: str = _option(
         "products",
         one_of("products", "composite"),
-        "composite: LiteRT's own operator, for phones; no phone has run it, and LiteRT on Linux crashes.",
+        "composite: LiteRT's own operator; no phone has run msd's, a network of them restarted a Pixel 8a"
+        " (LiteRT issue 8620), and LiteRT on Linux crashes.",
     )
     without: Sequence[str] = _option(
         (),
