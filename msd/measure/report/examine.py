@@ -82,7 +82,9 @@ def _prediction(model: Model, delegate: str, device: Device) -> DelegatePredicti
 def reported_faults(device: Device) -> tuple[ReportedFault, ...]:
     """Return what was reported of a GPU or its driver whatever the file, the newest first."""
     return tuple(
-        ReportedFault(fault.title, fault.sentence, fault.source, fault.reported)
+        ReportedFault(
+            title=fault.title, sentence=fault.sentence, source=fault.source, reported=fault.reported
+        )
         for fault in driver_faults(device)
     )
 
