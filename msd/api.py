@@ -172,11 +172,15 @@ def judge(
     """Return the verdict of LiteRT's real GPU delegate on a .tflite file, and its distance from the CPU.
 
     The file runs on `inputs`, or on seeded random ones, in a child process; `timeout` bounds the compilation
-    and each run in seconds. Raises msd.errors.BadModelFile, and NoDelegate without a Vulkan adapter.
+    and each run in seconds. Raises msd.errors.BadModelFile, also for a file whose inputs leave sizes open,
+    and NoDelegate without a Vulkan adapter.
     """
+    from msd.conversion.sizes.fix_shapes import require_fixed
+    from msd.graph import tflite
     from msd.measure.judging import judge as judge_file
 
     with damage_named([Path(file)]):
+        require_fixed(Path(file), tflite.read(Path(file)).main)
         return judge_file(Path(file), precision=precision, inputs=inputs, timeout=timeout)
 
 
@@ -184,6 +188,7 @@ def judge(
 def conversion_settings(**options: Any) -> Settings:
     """Return the settings of a conversion with these `ConversionOptions`; raises BadConfig."""
     from msd.compress.encoding.recipe import find_recipe
+    from msd.conversion.client_interface import find_interface
     from msd.conversion.convert import Settings
     from msd.graph.prediction.device import Device, find_device
     from msd.graph.rewrite.spelling import find_spelling
@@ -203,6 +208,7 @@ def conversion_settings(**options: Any) -> Settings:
         ),
         pruning=pruning,
         calibration=calibration,
+        interface=None if chosen.interface is None else find_interface(chosen.interface),
         **{name: getattr(chosen, name) for name in UNCHANGED},
     )
 

@@ -29,12 +29,11 @@ from msd.models.families.calls import Call, require_order, require_single
 from msd.models.families.wiring import Wiring, wire
 from msd.tensor_spec import TensorSpec
 
-FORMAT = 3
-"""Format 2 had no calls, which follow from the family and the files."""
-OLDEST = 2
-"""Format 1 recorded only the type of the weights."""
+FORMAT, OLDEST = 3, 2
+"""Format 2 had no calls, which follow from the family and the files; 1 only the type of the weights."""
 
 MANIFEST = "manifest.json"
+FOREIGN = "{} has the interface {}, another program's; convert without --interface for msd's own use"
 LARGEST = 1e6
 COMPUTED_WITH: dict[str, tuple[type, ...]] = {
     "cosine_first": (bool,),
@@ -74,8 +73,7 @@ class Embedding:
 class Source:
     """The converted checkpoint: `kind` such as "diffusers", its name, and each file read, by relative path.
 
-    `published` identifies those files that are public ones, known by their SHA-256. `replaced` names the
-    files of each component that is not the checkpoint's own.
+    `published` identifies public files; `replaced` has those of components that are not the checkpoint's own.
     """
 
     kind: str
@@ -110,11 +108,10 @@ class ImageSize:
 class Configuration:
     """The settings of a conversion: image size in pixels, batch, recipe, and each component's own, by name.
 
-    `networks`: "msd" for our own, "keras-cv" for keras-cv's. `prompt_chunks`: how many outputs of the text
-    encoder the denoiser takes, one after the other along the tokens. `sizes` lists all image sizes where
-    there are several; `height` and `width` are those of the first. `spelling` is the name of the spelling
-    where it is not the standard one, and `attention` is "composite" where it is LiteRT's composite. In the
-    file, each component's settings stand under its name beside the other keys.
+    `networks`: "msd" for our own, "keras-cv" for keras-cv's. `prompt_chunks`: how many outputs of the
+    text encoder the denoiser takes. `sizes` lists all image sizes where there are several, `height` and
+    `width` are the first's. `spelling`, `attention` and `interface` are named where they are not msd's
+    standard. In the file, each component's settings stand under its name.
     """
 
     height: int
@@ -127,6 +124,7 @@ class Configuration:
     sizes: tuple[ImageSize, ...] = field(default=(), metadata=schema.UNLESS_EMPTY)
     spelling: str = field(default="", metadata=schema.UNLESS_EMPTY)
     attention: str = field(default="", metadata=schema.UNLESS_EMPTY)
+    interface: str = field(default="", metadata=schema.UNLESS_EMPTY)
 
     @property
     def all_sizes(self) -> tuple[ImageSize, ...]:
@@ -224,6 +222,8 @@ class Bundle:
     def wiring(self) -> Wiring:
         """The calls of its files, from the manifest; raises BadBundle for files that nothing can feed."""
         manifest = self.manifest
+        if foreign := manifest.configuration.interface:
+            raise BadBundle(FOREIGN.format(self.folder, foreign))
         calls = manifest.calls or wire(self.family, manifest.components, manifest.configuration.components)
         return Wiring(calls)
 
@@ -264,9 +264,9 @@ class Bundle:
 def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:
     """Return the bundle in `folder`, its files checked by size and, if `verify`, by SHA-256.
 
-    First completes a conversion that was cut off while it replaced the files. Raises BadBundle for a missing
-    file, a file that differs from the manifest, or an invalid manifest, and OutputUnwritable where a
-    conversion that was cut off cannot be completed, and BadConfig for a name that is not UTF-8.
+    First completes a conversion that was cut off. Raises BadBundle for missing and changed files and for
+    an invalid manifest, OutputUnwritable where nothing can be completed, BadConfig for a name that is not
+    UTF-8.
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -86,6 +86,7 @@ WRONG: dict[str, list[Any]] = {
     "gelu_clip": [0.5, 1001, float("nan"), "10", None, True],
     "spelling": ["standrad", None],
     "attention": ["composit", "", None],
+    "interface": ["mlperf", "", 3],
     "without": ["clip_gelu", ["clip_gel"], None],
     "prediction_type": ["velocity", "v-prediction", "", 1],
     "networks": ["keras", "", None],

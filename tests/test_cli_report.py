@@ -99,16 +99,20 @@ def test_a_lost_process_is_a_verdict(tmp_path: Path) -> None:
     assert result.stdout.endswith(last)
 
 
-def test_many_files_keep_readable_tables(tmp_path: Path) -> None:
+@pytest.mark.parametrize("columns", [80, 120])
+def test_many_files_keep_readable_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
     """A row for each file and delegate, nothing cut, no device but the one asked for."""
     base = tiny_models.save("whole", tmp_path)
     names = [f"a_model_of_which_the_name_is_long_and_longer_than_others_{i}.tflite" for i in range(10)]
     files = [shutil.copy(base, tmp_path / name) for name in names]
+    monkeypatch.setenv("COLUMNS", str(columns))
     result = call("--no-run", "-v", "--delegate", "litert-gpu,tflite-gpu", *files)
     assert result.exit_code == 0, result.output
     assert "…" not in result.stdout
-    assert max(map(len, result.stdout.splitlines())) <= 120
-    table = result.stdout.partition("least time on adreno-740")[2]
+    assert max(map(len, result.stdout.splitlines())) <= columns
+    table = result.stdout.partition("Read and written by a run")[2]
     assert table.count("0.0 → 0.0 ms") == 20
     assert "swiftshader" not in result.stdout
 

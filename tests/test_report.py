@@ -125,7 +125,10 @@ def test_a_run_is_counted_on_each_device(tmp_path: Path) -> None:
     assert load_report(tmp_path / "r.json") == report
     for text in (to_markdown(report), to_html(report)):
         assert "3 → 1" in text
-        assert "not known" in text
+        assert "least time on adreno-740" in text
+        assert "not known" not in text, "devices without figures are of no use to a reader"
+    assert "apple" not in to_markdown(report)
+    assert "<details><summary>The least time on other devices" in to_html(report)
 
 
 def test_a_report_without_counts_is_still_read(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from msd.api import predict
+from msd.api import judge, predict
 from msd.cli.report import report
 from msd.conversion.sizes.fix_shapes import fix_shapes
 from msd.errors import BadModelFile
@@ -49,6 +49,8 @@ def test_open_sizes_are_refused_with_the_remedy(tmp_path: Path) -> None:
 def test_the_api_refuses_them_too(tmp_path: Path) -> None:
     with pytest.raises(BadModelFile, match="leaves sizes open"):
         predict(open_model(tmp_path))
+    with pytest.raises(BadModelFile, match="leaves sizes open"):
+        judge(open_model(tmp_path))
 
 
 def test_given_sizes_are_judged(tmp_path: Path) -> None:

@@ -78,10 +78,17 @@ def _spellings() -> list[str]:
     return shipped()
 
 
+def _interfaces() -> list[str]:
+    from msd.conversion.client_interface import shipped
+
+    return shipped()
+
+
 COMPLETIONS: dict[str, Callable[[], Iterable[str]]] = {
     "recipe": _recipes,
     "device": _devices,
     "spelling": _spellings,
+    "interface": _interfaces,
     "scheduler": options.schedulers,
 }
 """The names that a shell completes."""

@@ -12,7 +12,7 @@ from msd.cli.tables import print_table
 from msd.measure.report.compare import Change
 from msd.measure.report.phrases import fails, megabytes, places, unjudged
 from msd.measure.report.report import (
-    FAILING,
+    SHOWN,
     DelegatePrediction,
     FileReport,
     Group,
@@ -21,7 +21,13 @@ from msd.measure.report.report import (
     grouped,
 )
 
-COLORS = {"rejected": "red", "wrong": "dark_orange", "unknown": "magenta", "note": "dim"}
+COLORS = {
+    "rejected": "red",
+    "wrong": "dark_orange",
+    "unknown": "magenta",
+    "reported": "yellow",
+    "note": "dim",
+}
 
 
 def print_predictions(out: Console, report: Report, verbose: bool) -> None:
@@ -58,7 +64,7 @@ def _share(file: FileReport, p: DelegatePrediction) -> str:
 
 
 def _print_findings(out: Console, file: FileReport, prediction: DelegatePrediction, verbose: bool) -> None:
-    groups = [g for g in grouped(prediction.findings) if verbose or g.severity in FAILING]
+    groups = [g for g in grouped(prediction.findings) if verbose or g.severity in SHOWN]
     if not groups:
         return
     out.print(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 WIDTH = 120
 """The columns to print without a terminal."""
 
-CONDITIONS = ("rejected", "wrong", "unknown", "note", "run", "disagreement", "worse", "audit")
+CONDITIONS = ("rejected", "wrong", "unknown", "reported", "note", "run", "disagreement", "worse", "audit")
 DEFAULT_CONDITIONS = ("rejected", "wrong", "unknown", "run", "audit")
 
 EXAMPLE = """\b
@@ -285,6 +285,7 @@ def _require_compatible(
 
 
 def _print(findings: Findings, setup: bool, verbose: bool) -> None:
+    from msd.cli.fault_view import print_driver_faults, print_reported
     from msd.cli.prediction_view import print_audits, print_predictions
     from msd.cli.traffic_view import print_traffic
     from msd.cli.verdict_view import print_browser_verdicts, print_verdicts
@@ -293,8 +294,11 @@ def _print(findings: Findings, setup: bool, verbose: bool) -> None:
     if findings.report.files:
         if verbose or not findings.are_as_predicted:
             print_predictions(out, findings.report, verbose)
+        else:
+            print_reported(out, findings.report)
         if verbose:
             print_traffic(out, findings.report)
+            print_driver_faults(out, findings.report)
         else:
             say("-v adds predictions, what a run reads and writes, the least time, other programs", err=True)
     print_audits(out, findings.report)

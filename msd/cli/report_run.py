@@ -96,7 +96,7 @@ def collect_findings(request: ReportRequest, stderr: Console) -> Findings:
 
 def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Console) -> Findings:
     from msd.graph.prediction.device import find_device
-    from msd.measure.report.examine import examine
+    from msd.measure.report.examine import examine, reported_faults
     from msd.measure.report.report import Report
 
     device = find_device(request.device)
@@ -117,7 +117,9 @@ def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Consol
         audits = _audits(request, files, stderr)
         reports = [replace(r, audit=next(audits)) if r.runs_on == "gpu" else r for r in reports]
     reports = [replace(report, file=file.label) for report, file in zip(reports, files, strict=True)]
-    report = Report(msd.__version__, tuple(reports), _describe_adapter(adapter))
+    report = Report(
+        msd.__version__, tuple(reports), _describe_adapter(adapter), reported=reported_faults(device)
+    )
     flat = [verdict for file_verdicts in verdicts for verdict in file_verdicts]
     return Findings(report, adapter, flat, request.measured)
 

@@ -12,12 +12,14 @@ from msd.compress.encoding.compatibility import require_supported
 from msd.compress.encoding.encode import Encoding, encode, nothing_rounded
 from msd.compress.encoding.recipe import Recipe
 from msd.compress.rounding.rounding import Rounding
+from msd.conversion.client_ports import bind
 from msd.conversion.composite_attention import compose_attention
 from msd.conversion.job import Job
 from msd.conversion.manifest import describe_file, image_sizes
 from msd.conversion.prune import PrunedModels
 from msd.conversion.sizes.share import SharedFile, together
 from msd.conversion.stopwatch import Stopwatch
+from msd.conversion.time_embeddings import time_embedding_table
 from msd.conversion.trace import traced_model
 from msd.graph import tflite
 from msd.graph.ir import Model
@@ -51,6 +53,8 @@ class PreparedComponent:
     """A component that is ready to be written, its files by name; all checks have accepted it.
 
     `shared` describes those files that have several sizes; the ledger and the encoding are of the first.
+    `beside` computes the files that another program reads beside them, by name; `misfits` say which ports it
+    has other room for.
     """
 
     files: dict[str, PreparedFile]
@@ -58,19 +62,23 @@ class PreparedComponent:
     encoding: Encoding
     stopwatch: Stopwatch
     shared: tuple[SharedFile, ...] = ()
+    beside: Mapping[str, Callable[[], bytes]] = field(default_factory=dict)
+    misfits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class WrittenComponent:
     """A component that has been written, with the manifest's entries of its files, by name.
 
-    `clipped` are the tensors of the checkpoint of which float16 cannot hold all values.
+    `clipped` are the tensors of the checkpoint of which float16 cannot hold all values; `misfits` say which
+    ports another program, which binds the file, has other room for.
     """
 
     files: dict[str, ConvertedFile]
     ledger: ComponentLedger
     seconds: dict[str, float]
     clipped: tuple[str, ...] = ()
+    misfits: tuple[str, ...] = ()
 
 
 ReadBack = Callable[[str], WrittenComponent]
@@ -96,6 +104,8 @@ def _prepare_size(
     if settings.attention == "composite":
         before = ops_by_kind(model.main)
         ledger.enter("compose_attention", compose_attention(model), before, model.main)
+    misfits = list[str]()
+    beside = _bind(job, name, model, ledger, misfits)
     stopwatch.lap("rewriting")
     rounding = changes.roundings.get(name)
     rounder = partial(rounding.apply, on_layer=partial(on_stage, "rounding")) if rounding else nothing_rounded
@@ -109,7 +119,28 @@ def _prepare_size(
     if pruning:
         stopwatch.seconds["pruning"] = pruned.seconds
     pruning = pruning or job.checkpoint.pruned.get(name)
-    return PreparedComponent(files, ledger.of_component(pruning, encoding.weights), encoding, stopwatch)
+    written = ledger.of_component(pruning, encoding.weights)
+    return PreparedComponent(files, written, encoding, stopwatch, beside=beside, misfits=tuple(misfits))
+
+
+def _bind(
+    job: Job, name: str, model: Model, ledger: Ledger, misfits: list[str]
+) -> dict[str, Callable[[], bytes]]:
+    """Give a network the interface of another program, if one is asked for; return the files beside it.
+
+    Adds to `misfits` a clause for each port that the program has other room for.
+    """
+    interface, before = job.settings.interface, ops_by_kind(model.main)
+    if interface is None or name not in interface.networks:
+        return {}
+    bound = bind(model.main, name, interface.networks[name])
+    ledger.enter("bind_interface", 1, before, model.main)
+    misfits.extend(bound.misfits)
+    table, config = interface.time_embeddings, job.checkpoint.configs[name]
+    if bound.layers is None or table is None:
+        return {}
+    compute = partial(time_embedding_table, bound.layers, table, config.cosine_first, config.frequency_shift)
+    return {table.file: compute}
 
 
 def _together(job: Job, sizes: Sequence[PreparedComponent], on_stage: OnStage) -> PreparedComponent:
@@ -159,10 +190,16 @@ def write(prepared: PreparedComponent, folder: Path, jobs: int | None, on_stage:
     for name, file in prepared.files.items():
         path = folder / f"{name}.tflite"
         tflite.write(file.model, path, on_bytes=partial(on_stage, "writing"), threads=jobs)
+    for name, contents in prepared.beside.items():
+        (folder / name).write_bytes(contents())
     stopwatch.lap("writing")
     runs_on = {name: file.runs_on for name, file in prepared.files.items()}
     written = WrittenComponent(
-        {}, prepared.ledger, stopwatch.seconds, tuple(sorted(prepared.encoding.clipped))
+        files={},
+        ledger=prepared.ledger,
+        seconds=stopwatch.seconds,
+        clipped=tuple(sorted(prepared.encoding.clipped)),
+        misfits=prepared.misfits,
     )
     return partial(_read_back, folder, runs_on, written, stopwatch)
 

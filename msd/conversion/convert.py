@@ -115,7 +115,9 @@ def file_names(job: Job) -> list[str]:
     components = [job.family.component(name) for name in job.components]
     files = [file for each in components for file in (each.name, each.lookup) if file]
     tokenizer = [f"{name}/{file}" for name, files in job.checkpoint.tokenizers.items() for file in files]
-    return [*(f"{file}.tflite" for file in files), *tokenizer, SCHEDULER, MANIFEST]
+    interface = job.settings.interface
+    table = [interface.time_embeddings.file] if interface and interface.time_embeddings else []
+    return [*(f"{file}.tflite" for file in files), *table, *tokenizer, SCHEDULER, MANIFEST]
 
 
 def write_components(
@@ -183,13 +185,13 @@ def manifest_of(
         source=source,
         configuration=configuration,
         components=components,
-        calls=wire(job.family, components, configuration.components),
+        calls=() if job.settings.interface else wire(job.family, components, configuration.components),
         conversion=Conversion(
             seconds=round(time.perf_counter() - started, 2),
             peak_rss_bytes=peak_rss(),
             stages=seconds,
             left_out=job.left_out,
-            remarks=(*job.remarks, *unread_tensors(job, written), *_of_clipped(written)),
+            remarks=(*job.remarks, *unread_tensors(job, written), *_of_clipped(written), *_misfits(written)),
         ),
         ledger=in_order(ledger, job.family.names),
         scheduler=dict(job.checkpoint.scheduler),
@@ -197,6 +199,10 @@ def manifest_of(
         versions=versions(),
         family=job.family.name,
     )
+
+
+def _misfits(written: Mapping[str, WrittenComponent]) -> Iterator[str]:
+    yield from (clause for each in written.values() for clause in each.misfits)
 
 
 def _of_clipped(written: Mapping[str, WrittenComponent]) -> Iterator[str]:

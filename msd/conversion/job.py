@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from msd.bundle import ImageDefaults
@@ -58,8 +58,12 @@ class Job:
     @cached_property
     def networks(self) -> dict[str, Network]:
         """The network of each component of the checkpoint, by its name."""
-        make = NETWORKS[self.checkpoint.networks]
-        return make(self.family, self.checkpoint.configs, self.size)
+        make = partial(NETWORKS[self.checkpoint.networks], self.family, self.checkpoint.configs)
+        made, interface = make(self.size), self.settings.interface
+        for name, bound in interface.networks.items() if interface else ():
+            if name in made and bound.batch:
+                made[name] = make(replace(self.size, batch=bound.batch))[name]
+        return made
 
     @cached_property
     def each_size(self) -> tuple[Job, ...]:
@@ -157,6 +161,7 @@ def open_job(path: Path, settings: Settings) -> Job:
         left_out=left_out,
     )
     _require_whole(job)
+    _require_bound(job)
     if settings.recipe.needs_calibration and settings.calibration is None:
         raise BadConfig(
             f"the recipe {settings.recipe.name} rounds by gptq, which needs a calibration: give"
@@ -182,6 +187,15 @@ def _require_whole(job: Job) -> None:
                 f"the {name} of {job.checkpoint.name} has been pruned and trained so; convert it without"
                 " pruning options, or prune the checkpoint that it comes from"
             )
+
+
+def _require_bound(job: Job) -> None:
+    """Refuse an interface for components that the model does not have."""
+    interface = job.settings.interface
+    for name in interface.networks if interface else ():
+        if name not in job.family.names:
+            names = ", ".join(job.family.names)
+            raise BadConfig(f"the interface binds {name}, and {job.family.title} has {names}")
 
 
 def _require_usable(checkpoint: Checkpoint) -> None:

@@ -95,6 +95,7 @@ def configuration_of(job: Job) -> Configuration:
         sizes=image_sizes(job) if len(job.sizes) > 1 else (),
         spelling=spelling.name if spelling.forms else "",
         attention=job.settings.attention if job.settings.attention == "composite" else "",
+        interface=job.settings.interface.name if job.settings.interface else "",
     )
 
 
@@ -122,6 +123,7 @@ def _facts(job: Job, name: str, source: Source) -> list[Any]:
             calibration if is_rounded else None,
             settings.effective_target,
             [rule.name for rule in settings.active_rules],
+            *([settings.interface.digest] if settings.interface else []),
         ],
         [code_fingerprint("msd", "graph_rewrites"), versions()],
     ]

@@ -159,7 +159,15 @@ class ConversionOptions:
     attention: str = _option(
         "products",
         one_of("products", "composite"),
-        "composite: LiteRT's own operator, for phones; no phone has run it, and LiteRT on Linux crashes.",
+        "composite: LiteRT's own operator; no phone has run msd's, a network of them restarted a Pixel 8a"
+        " (LiteRT issue 8620), and LiteRT on Linux crashes.",
+    )
+    interface: str | None = _option(
+        None,
+        or_none(NAME_OR_FILE),
+        "The names, order and layout by which another program binds the networks: a name of"
+        " configs/interfaces/, or a .toml file like those.",
+        shown="msd's own",
     )
     without: Sequence[str] = _option(
         (),

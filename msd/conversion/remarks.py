@@ -26,6 +26,7 @@ def conversion_remarks(
         *_of_other_components(checkpoint, settings, components),
         *_of_batch(checkpoint.family, settings, inputs),
         *_of_gelu(settings),
+        *_of_interface(settings, components),
         *_of_scheduler(checkpoint),
     )
 
@@ -48,6 +49,12 @@ def _of_other_components(
         if given and not changed & {*components}:
             names = " and ".join(family.ordered(changed))
             yield f"{option} changes {names}, which this conversion leaves out"
+
+
+def _of_interface(settings: Settings, components: Collection[str]) -> Iterator[str]:
+    interface = settings.interface
+    if interface and (others := [name for name in components if name not in interface.networks]):
+        yield f"the interface {interface.name} does not bind {' and '.join(others)}, which keep msd's names"
 
 
 def _of_batch(family: Family, settings: Settings, inputs: Collection[str]) -> Iterator[str]:

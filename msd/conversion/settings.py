@@ -10,6 +10,7 @@ from msd.bundle import ImageSize
 from msd.compress.calibration.generated_inputs import Calibration
 from msd.compress.encoding.recipe import DEFAULT, Recipe, find_recipe
 from msd.compress.pruning.settings import Pruning, parse_pruning
+from msd.conversion.client_interface import ClientInterface
 from msd.errors import BadConfig
 from msd.graph.rewrite import Rewrite, Target
 from msd.models.families import Family
@@ -30,8 +31,9 @@ class Settings:
     checkpoint's;
     `steps` and `guidance` replace the defaults of images that follow from it. `pruning` overrides the
     recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv,
-    "auto" for our own. `attention`: "composite" for LiteRT's own composite operator, which phones may have
-    kernels for. `jobs` threads read and quantise weights, one for each core if None.
+    "auto" for our own. `attention`: "composite" for LiteRT's own composite operator, which phones may
+    have kernels for. `interface` is that of another program, which binds the files. `jobs` threads read
+    and quantise weights, one for each core if None.
     """
 
     rules: Sequence[Rewrite]
@@ -59,9 +61,12 @@ class Settings:
     sizes: tuple[ImageSize, ...] = ()
     jobs: int | None = None
     attention: str = "products"
+    interface: ClientInterface | None = None
 
     def __post_init__(self) -> None:
-        """Raise BadConfig where composites were asked for, and something else cannot have them."""
+        """Raise BadConfig where a composite or an interface was asked for, and something else forbids it."""
+        if self.interface is not None:
+            self._require_bindable(self.interface)
         if self.attention != "composite":
             return
         if self.recipe.delegate == "tflite-gpu":
@@ -71,6 +76,23 @@ class Settings:
             )
         if len(self.sizes) > 1:
             raise BadConfig("composite attention and several sizes in one file are not possible together")
+
+    def _require_bindable(self, interface: ClientInterface) -> None:
+        if len(self.sizes) > 1:
+            raise BadConfig(
+                f"several sizes in one file have signatures of their own, and the interface {interface.name}"
+                " names one; give one --size"
+            )
+        if self.recipe.splits_lookup:
+            raise BadConfig(
+                f"the recipe {self.recipe.name} writes the token embedding to a file of its own, which the"
+                f" interface {interface.name} does not know; take a recipe for LiteRT"
+            )
+        if interface.batch and interface.batch != self.batch:
+            raise BadConfig(
+                f"the interface {interface.name} is for batch {interface.batch}, and this conversion has"
+                f" {self.batch}; give --batch {interface.batch}"
+            )
 
     @property
     def active_rules(self) -> list[Rewrite]:
@@ -116,5 +138,6 @@ class Settings:
             also=(),
             pruning=None,
             calibration=None,
+            interface=None,
             force=False,
         )

@@ -10,6 +10,7 @@ from msd.graph import tflite
 from msd.graph.ir import Graph, Model
 from msd.graph.ir.executed_graphs import executed_graphs
 from msd.graph.prediction.device import Device
+from msd.graph.prediction.faults import driver_faults, reported_findings
 from msd.graph.prediction.memory import estimate
 from msd.graph.prediction.partition import partition
 from msd.graph.prediction.registry import find_delegate
@@ -18,7 +19,13 @@ from msd.graph.prediction.rules.finding import Finding, Severity
 from msd.graph.prediction.size_limits import size_problems
 from msd.measure.report.counted_traffic import counted_traffic
 from msd.measure.report.delegate_run import DelegateRun
-from msd.measure.report.report import DelegatePrediction, FileReport, MemoryEstimate, kinds_of
+from msd.measure.report.report import (
+    DelegatePrediction,
+    FileReport,
+    MemoryEstimate,
+    ReportedFault,
+    kinds_of,
+)
 
 REFUSED = ("rejected", "unknown")
 TOO_LARGE = "exceeded maximum texture size"
@@ -52,7 +59,7 @@ def examine(path: Path, delegates: Sequence[str], device: Device, runs_on: RunsO
 def _prediction(model: Model, delegate: str, device: Device) -> DelegatePrediction:
     graph = model.main
     too_large = tuple(_sizes(graph, device))
-    findings = (*predict(model, delegate), *too_large)
+    findings = (*predict(model, delegate), *too_large, *reported_findings(model, delegate, device))
     refused = {f.op for f in findings if f.severity in REFUSED}
     # What does not fit fails when the delegate is set up, and then nothing runs on the GPU.
     lost = any(f.severity == "rejected" for f in too_large)
@@ -69,6 +76,16 @@ def _prediction(model: Model, delegate: str, device: Device) -> DelegatePredicti
         copied=sum(copy.bytes for copy in cut.copies),
         memory=MemoryEstimate(memory.weights_bytes, memory.activations_bytes, memory.timeline),
         traffic=counted_traffic(graph, device, delegate),
+    )
+
+
+def reported_faults(device: Device) -> tuple[ReportedFault, ...]:
+    """Return what was reported of a GPU or its driver whatever the file, the newest first."""
+    return tuple(
+        ReportedFault(
+            title=fault.title, sentence=fault.sentence, source=fault.source, reported=fault.reported
+        )
+        for fault in driver_faults(device)
     )
 
 

@@ -14,7 +14,10 @@ from typing import Any
 
 from msd.measure.report.report import SEVERITIES, DelegatePrediction, FileReport
 
-COLORS = {"ok": "#5fb98a", "note": "#9bb8e8", "unknown": "#a58be0", "wrong": "#e69a3c", "rejected": "#d9534f"}
+COLORS = {
+    **{"ok": "#5fb98a", "note": "#9bb8e8", "reported": "#d8c04a"},
+    **{"unknown": "#a58be0", "wrong": "#e69a3c", "rejected": "#d9534f"},
+}
 
 
 def to_explorer(file: FileReport, prediction: DelegatePrediction) -> str:

@@ -19,12 +19,13 @@ from msd.measure.report.phrases import (
     unjudged,
 )
 from msd.measure.report.report import (
-    FAILING,
+    SHOWN,
     CountedTraffic,
     DelegatePrediction,
     FileReport,
     Group,
     Report,
+    ReportedFault,
     grouped,
 )
 
@@ -48,6 +49,7 @@ def to_html(report: Report) -> str:
         f'<p class="dim">msd {_text(report.msd)}{on}. Click a column to sort by it.</p>',
         *_overview(report),
         *(part for number, file in enumerate(report.files) for part in _file(number, file)),
+        *_driver_faults(report.reported),
         f"<script>{script}</script></html>",
     ]
     return "\n".join(parts) + "\n"
@@ -118,11 +120,11 @@ def _prediction(file: FileReport, prediction: DelegatePrediction) -> Iterable[st
         ]
     )
     groups = grouped(prediction.findings)
-    if fails(prediction):
-        yield _table(COLUMNS, (_finding(g) for g in groups if g.severity in FAILING))
+    if shown := [g for g in groups if g.severity in SHOWN]:
+        yield _table(COLUMNS, map(_finding, shown))
     else:
         yield '<p class="good">No findings.</p>'
-    if notes := [g for g in groups if g.severity not in FAILING]:
+    if notes := [g for g in groups if g.severity not in SHOWN]:
         count = sum(len(g.operations) for g in notes)
         yield f"<details><summary>{count} notes</summary>{_table(COLUMNS, map(_finding, notes))}</details>"
     yield _timeline(prediction.memory.timeline)
@@ -130,16 +132,28 @@ def _prediction(file: FileReport, prediction: DelegatePrediction) -> Iterable[st
         yield from _traffic(prediction.traffic)
 
 
+def _driver_faults(faults: Sequence[ReportedFault]) -> Iterable[str]:
+    """Yield what was reported of the device whatever the file."""
+    if faults:
+        yield f"<details><summary>{len(faults)} reports on this GPU, not measured by msd</summary>"
+        items = (f"<li><b>{_text(f.title)}.</b> {_path(f.sentence)}</li>" for f in faults)
+        yield f"<ul>{''.join(items)}</ul></details>"
+
+
 def _traffic(traffic: CountedTraffic) -> Iterable[str]:
     yield f'<p class="dim">{_text(READ_AND_WRITTEN)}</p>'
-    yield _cards(zip(COUNTED, counted(traffic), strict=True))
+    asked = traffic.least[0]
+    facts = zip(COUNTED, counted(traffic), strict=True)
+    yield _cards([*facts, (f"least time on {asked.device}", least(asked))])
     sums, joined = traffic.unfused.kinds, traffic.fused.kinds
     rows = (
         _row(kind, megabytes(sums.get(kind, 0)), megabytes(joined.get(kind, 0)))
         for kind in {**sums, **joined}
     )
-    times = (_row(time.device, least(time)) for time in traffic.least)
-    yield _table(("device", "least time"), times)
+    others = [time for time in traffic.least[1:] if time.unfused is not None]
+    if others:
+        yield "<details><summary>The least time on other devices</summary>"
+        yield _table(("device", "least time"), (_row(t.device, least(t)) for t in others)) + "</details>"
     yield "<details><summary>Activations by kind of operation</summary>"
     yield _table(("kind", "each apart", "joined"), rows) + "</details>"
 

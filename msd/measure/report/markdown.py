@@ -15,7 +15,7 @@ from msd.measure.report.phrases import (
     ran,
     unjudged,
 )
-from msd.measure.report.report import FAILING, DelegatePrediction, FileReport, Group, Report, grouped
+from msd.measure.report.report import SHOWN, DelegatePrediction, FileReport, Group, Report, grouped
 
 LONGEST = 20
 """Groups of findings to show for a file and delegate; the JSON form has all."""
@@ -42,29 +42,26 @@ def _plain(report: Report) -> str:
 
 
 def _row(file: FileReport, p: DelegatePrediction) -> str:
-    counts = ", ".join(f"{p.count(s)} {s}" for s in (*FAILING, "note") if p.count(s)) or "none"
+    counts = ", ".join(f"{p.count(s)} {s}" for s in (*SHOWN, "note") if p.count(s)) or "none"
     memory = f"{megabytes(p.memory.weights)} weights, {megabytes(p.memory.activations)} activations"
     share = f"{mark(p)} {p.delegated} of {file.operations}"
     return f"| {file.file} | {p.delegate} | {p.device} | {share} | {p.partitions} | {counts} | {memory} |"
 
 
 def _traffic(report: Report) -> Iterator[str]:
-    """Yield two tables: what a run reads, writes and computes, and the least time of each device for it."""
+    """Yield a table of what runs read, write and compute, and their least times on the device asked for."""
     every = [(file, p, p.traffic) for file in report.files for p in file.predictions if p.traffic]
     if not every:
         return
-    heads = [f"{file.file}, {p.delegate}" for file, p, _ in every]
-    yield from ("", READ_AND_WRITTEN, "", f"| file, delegate | {' | '.join(COUNTED)} |", "|" + "---|" * 5)
-    for head, (_, _, traffic) in zip(heads, every, strict=True):
-        yield f"| {head} | {' | '.join(counted(traffic))} |"
-    devices = [time.device for time in every[0][2].least]
-    yield from ("", f"| least time on | {' | '.join(devices)} |", "|" + "---|" * (len(devices) + 1))
-    for head, (_, _, traffic) in zip(heads, every, strict=True):
-        yield f"| {head} | {' | '.join(map(least, traffic.least))} |"
+    titles = f"{' | '.join(COUNTED)} | least time on {every[0][2].least[0].device}"
+    yield from ("", READ_AND_WRITTEN, "", f"| file, delegate | {titles} |", "|" + "---|" * 6)
+    for file, p, traffic in every:
+        row = (f"{file.file}, {p.delegate}", *counted(traffic), least(traffic.least[0]))
+        yield f"| {' | '.join(row)} |"
 
 
 def _findings(file: FileReport, prediction: DelegatePrediction) -> Iterator[str]:
-    groups = [g for g in grouped(prediction.findings) if g.severity in FAILING]
+    groups = [g for g in grouped(prediction.findings) if g.severity in SHOWN]
     if not groups:
         return
     yield from ("", f"**{file.file}**, {prediction.delegate} on {prediction.device}", "")

@@ -20,10 +20,13 @@ from msd.graph.prediction.rules.finding import Finding
 from msd.measure.report.delegate_run import DelegateRun
 
 FORMAT = 1
-SEVERITIES = ("rejected", "wrong", "unknown", "note")
-"""Worst first: not delegated; delegated, with wrong results; not covered by a rule; worth knowing."""
+SEVERITIES = ("rejected", "wrong", "unknown", "reported", "note")
+"""Worst first: not delegated; delegated, with wrong results; not covered by a rule; seen by others on a
+phone; worth knowing."""
 
 FAILING = ("rejected", "wrong", "unknown")
+SHOWN = (*FAILING, "reported")
+"""What every view shows; notes are for those who ask for more."""
 
 
 @dataclass(frozen=True)
@@ -163,16 +166,27 @@ class DelegateAdapter:
 
 
 @dataclass(frozen=True)
+class ReportedFault:
+    """What somebody reported of the GPU or its driver, whatever the file: not measured by msd."""
+
+    title: str
+    sentence: str
+    source: str
+    reported: str
+
+
+@dataclass(frozen=True)
 class Report:
     """All files of one run of the command; `adapter` is None where the real delegate did not run.
 
-    `failed` are the conditions of --fail-on that were met.
+    `failed` are the conditions of --fail-on that were met. `reported` are faults of the device asked for.
     """
 
     msd: str
     files: tuple[FileReport, ...]
     adapter: DelegateAdapter | None = None
     failed: tuple[str, ...] = ()
+    reported: tuple[ReportedFault, ...] = ()
     format: int = FORMAT
 
 

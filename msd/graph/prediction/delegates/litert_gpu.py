@@ -53,6 +53,7 @@ from msd.graph.prediction.rules.data_movement import (
     update_fits,
     with_a_rank,
 )
+from msd.graph.prediction.rules.interface import GraphCheck, returned_inputs
 from msd.graph.prediction.rules.layers import (
     convolution_shapes,
     depthwise_shapes,
@@ -296,6 +297,7 @@ RULES = RuleSet(
     source=SOURCE,
     parsers=f"{SOURCE}: NewOperationParser",
     cures={"DENSIFY": REWRITE},
+    graphs=(GraphCheck("interface", returned_inputs, "wrong", MEASURED),),
 )
 
 

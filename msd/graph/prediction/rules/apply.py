@@ -13,7 +13,7 @@ from msd.graph.prediction.rules.view import View
 
 
 def predict(model: Model, delegate: str) -> tuple[Finding, ...]:
-    """Return the findings for the delegate of that name, in the file's order.
+    """Return the findings for the delegate of that name: about operators, in the file's order, then graphs.
 
     The rules check every operator of every graph that runs. An operator without a finding is supported, and
     right as far as the rules know. Raises BadConfig for a delegate without rules.
@@ -22,6 +22,9 @@ def predict(model: Model, delegate: str) -> tuple[Finding, ...]:
 
 
 def _findings(model: Model, rules: RuleSet) -> Iterator[Finding]:
-    ops = [op for graph in executed_graphs(model) for op in graph.ops]
-    for place, op in enumerate(ops):
+    graphs = executed_graphs(model)
+    places = {op: place for place, op in enumerate(op for graph in graphs for op in graph.ops)}
+    for op, place in places.items():
         yield from rules.findings(View(place, op))
+    for graph in graphs:
+        yield from rules.graph_findings(graph, places)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Severity = Literal["rejected", "wrong", "unknown", "note"]
+Severity = Literal["rejected", "wrong", "unknown", "reported", "note"]
 """`rejected`: the delegate leaves it to the CPU or refuses the file. `wrong`: it computes something else.
-`unknown`: no rule decides. `note`: it works, but the user should know."""
+`unknown`: no rule decides. `reported`: somebody saw a fault on a phone, and msd did not measure it. `note`:
+it works, but the user should know."""
 
 
 @dataclass(frozen=True)

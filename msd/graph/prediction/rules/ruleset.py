@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from msd.graph.ir import Tensor
+from msd.graph.ir import Graph, Op, Tensor
 from msd.graph.prediction.rules.checks import Check
 from msd.graph.prediction.rules.finding import Finding, Severity
+from msd.graph.prediction.rules.interface import GraphCheck
 from msd.graph.prediction.rules.view import View
 
 MALFORMED = (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError)
@@ -23,7 +24,8 @@ class RuleSet:
     but computes wrong (or may), by kind; they apply only to operators that nothing rejects. The delegate
     knows the kinds in `unjudged`, but no rule here decides when it supports them; it does not know any other
     kind without an entry. `source` is LiteRT's file with the rules, `parsers` the one with the list of kinds.
-    `cures` names the rewrite that does without a kind that it does not know.
+    `cures` names the rewrite that does without a kind that it does not know. `graphs` are checks of a graph's
+    inputs and outputs.
     """
 
     name: str
@@ -35,6 +37,7 @@ class RuleSet:
     source: str
     parsers: str
     cures: Mapping[str, str] = field(default_factory=dict)
+    graphs: tuple[GraphCheck, ...] = ()
 
     def findings(self, view: View) -> Iterator[Finding]:
         """Yield the findings about one operator; none if the delegate supports it and computes it right."""
@@ -47,6 +50,14 @@ class RuleSet:
         except MALFORMED:
             clause = f"has operands or attributes that make no {view.kind}; its rules cannot be read"
             yield _finding(view, "unknown", "malformed", clause, self.source, view.operands)
+
+    def graph_findings(self, graph: Graph, places: Mapping[Op, int]) -> Iterator[Finding]:
+        """Yield the findings about the inputs and outputs of a graph; `places` numbers its operators."""
+        for check in self.graphs:
+            for op, (clause, tensors) in check.test(graph):
+                yield _finding(
+                    View(places[op], op), check.severity, check.code, clause, check.source, tensors
+                )
 
     def _judged(self, view: View, checks: Iterable[Check]) -> Iterator[Finding]:
         rejected = next(self._failures(view, (*checks, *self.every)), None)

@@ -1,0 +1,29 @@
+"""Prints what others reported of phones: beside operations, and of the GPU asked for."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from msd.cli.plain import escape
+from msd.measure.report.phrases import places
+from msd.measure.report.report import Report, grouped
+
+
+def print_reported(out: Console, report: Report) -> None:
+    """Print the faults that were reported of operations of the files, a line for each kind."""
+    for file in report.files:
+        for prediction in file.predictions:
+            for group in grouped(f for f in prediction.findings if f.severity == "reported"):
+                where = f"{file.file.rpartition('/')[2]}, {prediction.device}: {group.kind}"
+                line = f"{where} {places(group.operations)}: {group.sentence}"
+                out.print(f"[yellow]reported[/] {escape(line)}")
+
+
+def print_driver_faults(out: Console, report: Report) -> None:
+    """Print what was reported of the GPU asked for or of its driver, whatever the file."""
+    if report.reported:
+        out.print("Reported of this GPU, not measured by msd:", style="dim")
+    for fault in report.reported:
+        out.print(f"  [bold]{escape(fault.title)}.[/] {escape(fault.sentence)}")
+    if report.reported:
+        out.print()
