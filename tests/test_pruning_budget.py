@@ -85,7 +85,10 @@ def test_a_recipes_table() -> None:
         ({"unit": [{"name": "x", "keep": 0}]}, "x has keep = 0; it is a share above 0"),
         ({"unit": [{"name": "x", "keep": True}]}, "x has keep = True"),
         ({"unit": [{"keep": 0.5}]}, "has name = None"),
-        ({"unit": [{"name": "x", "ratio": 0.5}]}, r"\[\[prune.unit\]\]: unknown key 'ratio'; there are keep, name"),
+        (
+            {"unit": [{"name": "x", "ratio": 0.5}]},
+            r"\[\[prune.unit\]\]: unknown key 'ratio'; there are keep, name",
+        ),
     ],
 )
 def test_what_a_recipe_cannot_say(table: dict[str, object], because: str) -> None:

@@ -119,8 +119,14 @@ def test_a_name_that_there_is_not() -> None:
     [
         ("step = 3\n" + LIMITS + PICTURE, r"mine\.toml: unknown key 'step'; did you mean steps\?"),
         (LIMITS + PICTURE + "sed = 1", r"picture entry 1: unknown key 'sed'; did you mean seed\?"),
-        ("[thresholds]\npsnr_lest = 1\n" + PICTURE, r"\[thresholds\]: unknown key 'psnr_lest'; did you mean psnr_le"),
-        ("[thresholds]\nzzz = 1\n" + PICTURE, "unknown key 'zzz'; there are attributes_least, hash_distance_most"),
+        (
+            "[thresholds]\npsnr_lest = 1\n" + PICTURE,
+            r"\[thresholds\]: unknown key 'psnr_lest'; did you mean psnr_le",
+        ),
+        (
+            "[thresholds]\nzzz = 1\n" + PICTURE,
+            "unknown key 'zzz'; there are attributes_least, hash_distance_most",
+        ),
         (LIMITS, r"mine\.toml has no images; add \[\[picture\]\] entries, each with a name and a prompt"),
         ("", r"\[thresholds\] has no threshold, so no image could fail; add psnr_least"),
         (LIMITS + "[reconverted]\n" + PICTURE, r"\[reconverted\] has no threshold"),

@@ -96,7 +96,7 @@ class Command(PlainUsage):
             raise click.UsageError(str(error), ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn an MsdError or an OSError into a `Failure`, and a signal into a clean exit."""
+        """Run the command; turn an MsdError or OSError into a `Failure`, and a signal into a clean exit."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         try:

@@ -162,7 +162,9 @@ def _say_software(backend: Backend) -> None:
     from msd.run.runners import adapter
 
     if backend.needs_adapter and (found := adapter.find()).software:
-        say(f"warning: there is no GPU here: {found.name} runs in software, far slower than the CPU", err=True)
+        say(
+            f"warning: there is no GPU here: {found.name} runs in software, far slower than the CPU", err=True
+        )
 
 
 def _say_remarks(pipeline: Pipeline, requests: Sequence[Request], said: Sequence[str] = ()) -> list[str]:

@@ -39,6 +39,8 @@ Examples:
   delegation-report OUT --no-run --delegate litert-gpu,tflite-gpu --device adreno-740
   delegation-report OUT --format html -o report.html
   delegation-report OUT --diff before.json --fail-on worse,rejected
+  delegation-report OUT --litert 2.1.5,nightly
+  delegation-report OUT --compare-litert 2.1.5 2.3.0 --no-run
   delegation-report OUT --from verdict.json
   delegation-report --setup
 """
@@ -54,6 +56,11 @@ def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, st
         return words
 
     return read
+
+
+def _parts(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    """Return the words of `value`, separated by commas, each once."""
+    return tuple(dict.fromkeys(filter(None, value.split(","))))
 
 
 def _shapes(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> Shapes:
@@ -92,6 +99,21 @@ def _shapes(ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
     callback=_shapes,
     metavar="NAME=1,64,64,4",
     help="Judge files whose inputs leave sizes open at this shape of the input NAME.",
+)
+@click.option(
+    "--litert",
+    callback=_parts,
+    default="",
+    metavar="VERSION",
+    help="Ask LiteRT of this version in place of the installed one: 2.1.5, nightly, a virtual environment's"
+    " folder, or several with commas. Each is installed once, into the cache.",
+)
+@click.option(
+    "--compare-litert",
+    "compared",
+    nargs=2,
+    metavar="OLD NEW",
+    help="Show what changes between two versions of LiteRT.",
 )
 @click.option("--run/--no-run", default=True, show_default=True, help="Also run the real LiteRT delegate.")
 @click.option(
@@ -174,6 +196,8 @@ def report(
     delegates: tuple[str, ...],
     device: str,
     shapes: Shapes,
+    litert: tuple[str, ...],
+    compared: tuple[str, str] | None,
     run: bool,
     form: str,
     as_json: bool,
@@ -203,15 +227,16 @@ def report(
     """
     files, form = files_of(paths), "json" if as_json else form
     _require_compatible(files, delegates, form, output, setup)
+    _require_one_comparison(litert, compared, before, measured)
     if inputs and not audit:
         raise click.UsageError("--inputs are for --audit-fp16.")
-    if "worse" in fail_on and not before:
-        raise click.UsageError("--fail-on worse compares with --diff OTHER.json.")
+    if "worse" in fail_on and not (before or compared):
+        raise click.UsageError("--fail-on worse compares with --diff OTHER.json, or by --compare-litert.")
     if measured and (not run or setup or pieces > 1):
         raise click.UsageError("--from takes the place of a run; leave out --no-run, --setup and --pieces.")
     if output:
         require_writable(output, force)
-    earlier, stderr = _load_earlier(before), console(0, stderr=True)
+    stderr, earlier = console(0, stderr=True), _load_earlier(before)
     request = ReportRequest(
         paths=paths,
         files=files,
@@ -227,7 +252,10 @@ def report(
         audit=audit,
         inputs=inputs,
         shapes=shapes,
+        litert=compared[1:] if compared else litert,
     )
+    if compared:
+        earlier = collect_findings(replace(request, litert=compared[:1]), stderr).report
     failed = _show(collect_findings(request, stderr), earlier, form, output, force, fail_on, setup, verbose)
     if failed:
         stderr.print(f"Exit code 3 for: {', '.join(failed)}.", style="red")
@@ -282,6 +310,18 @@ def _require_compatible(
         raise click.UsageError("--format model-explorer describes one file and one delegate at a time.")
     if output and form == "table":
         raise click.UsageError("--output is for the other formats; choose one with --format.")
+
+
+def _require_one_comparison(
+    litert: tuple[str, ...], compared: tuple[str, str] | None, before: Path | None, measured: Path | None
+) -> None:
+    """Refuse options that each name what to ask, or what to compare with."""
+    if compared and (litert or before):
+        raise click.UsageError("--compare-litert takes the place of --litert and --diff; leave them out.")
+    if measured and (litert or compared):
+        raise click.UsageError(
+            "--from is a browser's verdict; --litert and --compare-litert ask LiteRT here."
+        )
 
 
 def _print(findings: Findings, setup: bool, verbose: bool) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from msd.measure.judging.browser import BrowserVerdict
     from msd.measure.report.report import Audit, DelegateAdapter, FileReport, Report
     from msd.run.runners.runner import Precision, VulkanAdapter
+    from msd.run.runners.wheels.environment import LiteRt
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class ReportRequest:
     `measured` takes the place of the real delegate: what a browser measured. Without it,
     `run` also runs the real delegate, within `timeout` seconds for each compilation and each run and `memory`
     bytes for each process. `audit` measures float16 ranges, on the .npz files `inputs` if there are any.
-    `shapes` fix inputs that leave sizes open.
+    `shapes` fix inputs that leave sizes open. `litert` names versions of LiteRT, or environments with one, in
+    place of the installed one.
     """
 
     paths: tuple[Path, ...]
@@ -50,6 +53,21 @@ class ReportRequest:
     audit: bool
     inputs: tuple[Path, ...]
     shapes: Shapes
+    litert: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A file, and the LiteRT to judge it by: its `release`, None for the installed one, and its environment.
+
+    `litert` is None where only rules are asked, and for the installed one. `label` is the file's, with the
+    release where there are several.
+    """
+
+    file: JudgedFile
+    label: str
+    release: str | None = None
+    litert: LiteRt | None = None
 
 
 @dataclass(frozen=True)
@@ -99,8 +117,10 @@ def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Consol
     from msd.measure.report.examine import examine, reported_faults
     from msd.measure.report.report import Report
 
-    device = find_device(request.device)
-    reports = [examine(file.path, request.delegates, device, file.runs_on) for file in files]
+    device, judged = find_device(request.device), list(_by_version(request, files, stderr))
+    reports = [
+        examine(each.file.path, request.delegates, device, each.file.runs_on, each.release) for each in judged
+    ]
     adapter: VulkanAdapter | None = None
     verdicts: list[list[Verdict]] = []
     if request.measured is not None:
@@ -108,20 +128,58 @@ def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Consol
         reports = [_with_verdicts(*each) for each in zip(reports, verdicts, strict=True)]
     elif request.run or request.setup:
         adapter = _adapter(stderr)
-        verdicts = [_judge(file, request, adapter, stderr) if file.runs_on == "gpu" else [] for file in files]
+        verdicts = [
+            _judge(each, request, adapter, stderr) if each.file.runs_on == "gpu" else [] for each in judged
+        ]
         reports = [
             _with_run(report, file_verdicts, request.timeout, stderr)
             for report, file_verdicts in zip(reports, verdicts, strict=True)
         ]
     if request.audit:
-        audits = _audits(request, files, stderr)
+        audits = _audits(request, [each.file for each in judged], stderr)
         reports = [replace(r, audit=next(audits)) if r.runs_on == "gpu" else r for r in reports]
-    reports = [replace(report, file=file.label) for report, file in zip(reports, files, strict=True)]
-    report = Report(
-        msd.__version__, tuple(reports), _describe_adapter(adapter), reported=reported_faults(device)
-    )
+    reports = [replace(report, file=each.label) for report, each in zip(reports, judged, strict=True)]
+    described = _describe_adapter(adapter, judged)
+    report = Report(msd.__version__, tuple(reports), described, reported=reported_faults(device))
     flat = [verdict for file_verdicts in verdicts for verdict in file_verdicts]
     return Findings(report, adapter, flat, request.measured)
+
+
+def _by_version(request: ReportRequest, files: Sequence[JudgedFile], stderr: Console) -> Iterator[Judged]:
+    """Yield each file with each version of LiteRT that judges it, the installed one where none is named."""
+    if not request.litert:
+        yield from (Judged(file, file.label) for file in files)
+        return
+    found = _asked(request, stderr)
+    for file in files:
+        for release, litert in found.items():
+            many = len(found) > 1 and file.runs_on == "gpu"
+            label = f"{file.label} with LiteRT {release}" if many else file.label
+            yield Judged(file, label, release, litert)
+
+
+def _asked(request: ReportRequest, stderr: Console) -> dict[str, LiteRt | None]:
+    """Return the LiteRT of each release, installed where it is to run; `stderr` tells of missing rules."""
+    from msd.graph.prediction.registry import find_delegate
+    from msd.graph.prediction.releases import NIGHTLY
+    from msd.run.runners.wheels.environment import find_litert, is_version
+
+    found: dict[str, LiteRt | None] = {}
+    with _told(stderr), stderr.status("Looking for LiteRT …"):
+        for name in request.litert:
+            if request.run or not is_version(name):
+                litert = find_litert(name)
+                found[litert.version] = litert
+            else:
+                found[name] = None
+    rules = find_delegate("litert-gpu").rules
+    for release in found:
+        known = rules.under(release).release
+        if release not in (known, NIGHTLY):
+            stderr.print(
+                f"LiteRT {escape(release)} is predicted by the rules of {known}, the newest with rules."
+            )
+    return found
 
 
 def _with_run(report: FileReport, verdicts: Sequence[Verdict], timeout: float, stderr: Console) -> FileReport:
@@ -167,13 +225,14 @@ def _audits(request: ReportRequest, files: Sequence[JudgedFile], stderr: Console
             yield audited(file.path, drawn, request.inputs)
 
 
-def _describe_adapter(adapter: VulkanAdapter | None) -> DelegateAdapter | None:
+def _describe_adapter(adapter: VulkanAdapter | None, judged: Sequence[Judged]) -> DelegateAdapter | None:
     from msd.measure.report.report import DelegateAdapter
 
     if adapter is None:
         return None
+    asked = dict.fromkeys(each.litert.version for each in judged if each.litert)
     return DelegateAdapter(
-        litert=version("ai-edge-litert"),
+        litert=", ".join(asked) or version("ai-edge-litert"),
         name=adapter.name,
         type=adapter.type,
         origin=adapter.origin,
@@ -185,28 +244,35 @@ def _describe_adapter(adapter: VulkanAdapter | None) -> DelegateAdapter | None:
 def _adapter(stderr: Console) -> VulkanAdapter:
     from msd.run.runners.adapter import find
 
+    with _told(stderr), stderr.status("Looking for a Vulkan adapter …"):
+        return find()
+
+
+@contextmanager
+def _told(stderr: Console) -> Iterator[None]:
+    """Print what is said of a long preparation inside a `with` block."""
     logger, handler = logging.getLogger("msd.run.runners"), StderrHandler(stderr)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:
-        with stderr.status("Looking for a Vulkan adapter …"):
-            return find()
+        yield
     finally:
         logger.removeHandler(handler)
 
 
-def _judge(
-    judged: JudgedFile, request: ReportRequest, adapter: VulkanAdapter, stderr: Console
-) -> list[Verdict]:
+def _judge(each: Judged, request: ReportRequest, adapter: VulkanAdapter, stderr: Console) -> list[Verdict]:
     from msd.measure.judging import judge
     from msd.measure.judging.pieces import judge_pieces
 
-    file, precision, timeout, memory = judged.path, request.precision, request.timeout, request.memory
-    with stderr.status(f"{escape(Path(judged.label).name)}: on {escape(adapter.name)} …"):
+    file, label = each.file.path, Path(each.label)
+    judging: dict[str, Any] = {
+        "precision": request.precision,
+        "timeout": request.timeout,
+        "memory": request.memory,
+        "adapter": adapter,
+        "litert": each.litert,
+    }
+    with stderr.status(f"{escape(label.name)}: on {escape(adapter.name)} …"):
         if request.pieces == 1:
-            verdict = judge(file, precision=precision, timeout=timeout, memory=memory, adapter=adapter)
-            return [replace(verdict, file=Path(judged.label))]
-        pieces = judge_pieces(
-            file, request.pieces, precision=precision, timeout=timeout, memory=memory, adapter=adapter
-        )
-        return list(pieces)
+            return [replace(judge(file, **judging), file=label)]
+        return list(judge_pieces(file, request.pieces, **judging))

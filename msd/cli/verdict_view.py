@@ -20,7 +20,8 @@ def print_verdicts(
     out: Console, adapter: VulkanAdapter, verdicts: list[Verdict], setup: bool, verbose: bool
 ) -> None:
     """Print the adapter that the delegate ran on, and its verdict on each file."""
-    title = f"LiteRT {version('ai-edge-litert')} GPU delegate on [bold]{escape(adapter.name)}[/]"
+    asked = ", ".join(dict.fromkeys(v.litert for v in verdicts if v.litert)) or version("ai-edge-litert")
+    title = f"LiteRT {asked} GPU delegate on [bold]{escape(adapter.name)}[/]"
     conditions = ["in software" if adapter.software else adapter.type, *{v.precision for v in verdicts}]
     out.print(f"{title}, {escape(', '.join(conditions))}")
     for reason in adapter.passed_over:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,18 +20,22 @@ from msd.run.runners import native_log
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.runner import VulkanAdapter
+from msd.run.runners.wheels.child import WheelChild
 from msd.run.runners.worker import LoadOnCpu, LoadOnGpu, RunModel
 from tests.oracle.case import Case
 
 BOUNDS = Bounds(120.0, 6 * 10**9)
 
 
+OF_THE_CPU = re.compile("tflite/kernels/|^Only float32, uint8, int8, int16 is supported currently")
+"""What the CPU's kernels say, which check a file before the delegate does."""
+
 NOT_BOUND = re.compile("Unsupported dtype")
 """What the Python package says of inputs that its buffers cannot hold; the file is compiled by then."""
 
 
 @dataclass(frozen=True)
-class _Trial:
+class Trial:
     """One attempt on one side: what was logged, how far it came."""
 
     text: str
@@ -73,10 +77,13 @@ class Answer:
 
 
 class Asker:
-    """Two child processes, one with the GPU delegate and one on the CPU, started anew when one is lost."""
+    """Two child processes, one with the GPU delegate and one on the CPU, started anew when one is lost.
 
-    def __init__(self, adapter: VulkanAdapter) -> None:
-        self.adapter = adapter
+    `python` is that of an environment with another version of LiteRT, whose delegate is then asked.
+    """
+
+    def __init__(self, adapter: VulkanAdapter, python: Path | None = None) -> None:
+        self.adapter, self.python = adapter, python
         self._folder = TemporaryDirectory(prefix="msd-oracle-")
         self._children: dict[str, Child] = {}
 
@@ -112,36 +119,47 @@ class Asker:
         if case.positive:
             inputs = {k: _positive(v) for k, v in inputs.items()}
         gpu = self._run("gpu", LoadOnGpu(path, "fp32", ports.signature), inputs)
-        facts = native_log.parse(gpu.text)
-        if facts.rejected and not gpu.crashed:
-            return Answer(facts.rejected)
-        cpu = self._run("cpu", LoadOnCpu(twin), inputs)
-        if gpu.outputs is None and gpu.loaded and NOT_BOUND.search(gpu.failure or ""):
-            return Answer(reference=gpu.failure)
-        if gpu.outputs is None or facts.problems:
-            failure = next(iter(facts.problems), gpu.failure)
-            return Answer((), failure, gpu.crashed, not cpu.loaded or "tflite/kernels/" in (failure or ""))
-        if cpu.outputs is None:
-            return Answer(reference=cpu.failure)
-        return Answer(psnr=_least(gpu.outputs, cpu.outputs))
+        return answer_of(gpu, lambda: self._run("cpu", LoadOnCpu(twin), inputs))
 
-    def _run(self, side: str, load: LoadOnGpu | LoadOnCpu, inputs: dict[str, Array]) -> _Trial:
+    def _run(self, side: str, load: LoadOnGpu | LoadOnCpu, inputs: dict[str, Array]) -> Trial:
         child = self._children.get(side)
         if child is None:
-            child = Child(self.adapter.environment if side == "gpu" else {}, BOUNDS)
-            self._children[side] = child
+            child = self._children[side] = self._start(side)
         before, loaded = len(child.log), False
         try:
             child.ask(load)
             loaded = True
             outputs = child.ask(RunModel(inputs)).outputs
         except ChildRefused as problem:
-            return _Trial(child.log[before:], loaded, failure=str(problem))
+            return Trial(child.log[before:], loaded, failure=str(problem))
         except ChildLost as problem:
             text = child.log[before:]
             self._children.pop(side).close()
-            return _Trial(text, loaded, failure=str(problem), crashed=True)
-        return _Trial(child.log[before:], loaded, outputs)
+            return Trial(text, loaded, failure=str(problem), crashed=True)
+        return Trial(child.log[before:], loaded, outputs)
+
+    def _start(self, side: str) -> Child:
+        if side == "cpu":
+            return Child({}, BOUNDS)
+        if self.python is None:
+            return Child(self.adapter.environment, BOUNDS)
+        return WheelChild(self.python, self.adapter.environment, BOUNDS)
+
+
+def answer_of(gpu: Trial, on_cpu: Callable[[], Trial]) -> Answer:
+    """Return the delegate's answer; `on_cpu` is called only where it matters."""
+    facts = native_log.parse(gpu.text)
+    if facts.rejected and not gpu.crashed:
+        return Answer(facts.rejected)
+    cpu = on_cpu()
+    if gpu.outputs is None and gpu.loaded and NOT_BOUND.search(gpu.failure or ""):
+        return Answer(reference=gpu.failure)
+    if gpu.outputs is None or facts.problems:
+        failure = next(iter(facts.problems), gpu.failure)
+        return Answer((), failure, gpu.crashed, not cpu.loaded or bool(OF_THE_CPU.search(failure or "")))
+    if cpu.outputs is None:
+        return Answer(reference=cpu.failure)
+    return Answer(psnr=_least(gpu.outputs, cpu.outputs))
 
 
 def _positive(values: Array) -> Array:
@@ -157,8 +175,10 @@ def _least(gpu: Mapping[str, Array], cpu: Mapping[str, Array]) -> float:
     return math.nan if any(map(math.isnan, every)) else min(every)
 
 
-def in_turn(cases: list[Case], adapter: VulkanAdapter) -> Iterator[tuple[Case, Answer]]:
-    """Yield each case with its answer."""
-    with Asker(adapter) as asker:
+def in_turn(
+    cases: list[Case], adapter: VulkanAdapter, python: Path | None = None
+) -> Iterator[tuple[Case, Answer]]:
+    """Yield each case with its answer, of the LiteRT in the environment of `python` if that is given."""
+    with Asker(adapter, python) as asker:
         for case in cases:
             yield case, asker.ask(case)

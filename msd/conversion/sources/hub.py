@@ -32,8 +32,7 @@ MOVED = {
 }
 """Ids that their owners removed in August 2024 and November 2025, and where others keep the same weights.
 
-Sources: github.com/huggingface/diffusers, issue 12874, and github.com/huggingface/optimum-habana, pull request
-2363.
+Sources: github.com/huggingface/diffusers, issue 12874; github.com/huggingface/optimum-habana, 2363.
 """
 SECONDS = 30.0
 """How long the hub may take to list a model's files."""

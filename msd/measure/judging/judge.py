@@ -25,6 +25,7 @@ from msd.run.runners.interpreter import check, one_line
 from msd.run.runners.process_runner import ProcessRunner
 from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.runner import Conditions, Precision, VulkanAdapter
+from msd.run.runners.wheels.environment import LiteRt
 
 TAIL = 60
 """The number of lines of the native log that a verdict keeps."""
@@ -58,14 +59,16 @@ def judge(
     memory: int | None = None,
     inputs: Mapping[str, Array] | None = None,
     adapter: VulkanAdapter | None = None,
+    litert: LiteRt | None = None,
 ) -> Verdict:
     """Return the verdict of LiteRT's GPU delegate on the .tflite file at `path`.
 
     A child process compiles the file for the GPU alone and runs it on `inputs` (else seeded random ones); a
     second child runs it on the CPU with float arithmetic. If the delegate rejects operations, the file is
     compiled again with those on the CPU, to compare results. `timeout` is in seconds for each compilation and
-    each run, `memory` in bytes for each child. Raises BadModelFile for a file that is no model or does not
-    accept `inputs`, NoDelegate without an adapter.
+    each run, `memory` in bytes for each child. `litert`: another version of LiteRT, in place of the installed
+    one; the CPU's results are always the installed one's. Raises BadModelFile for a file that is no model or
+    does not accept `inputs`, NoDelegate without an adapter.
     """
     start = monotonic()
     model = tflite.read(path)
@@ -76,19 +79,27 @@ def judge(
     conditions = Conditions(
         threads=1, precision=precision, isolation="process", seconds=timeout, memory=memory, adapter=adapter
     )
-    gpu = _on_gpu(path, conditions, values)
+    gpu = _on_gpu(path, conditions, values, litert)
     cpu = None if gpu.outputs is None else _try(lambda: CpuProcess(path, conditions), "loading", values)
-    return _verdict(path, model, adapter, precision, gpu, cpu, monotonic() - start)
+    verdict = _verdict(path, model, adapter, precision, gpu, cpu, monotonic() - start)
+    return verdict if litert is None else _of_version(verdict, litert, adapter)
 
 
-def _on_gpu(path: Path, conditions: Conditions, inputs: dict[str, Array]) -> Attempt:
-    alone = _try(lambda: GpuProcess(path, conditions), "compiling", inputs)
+def _of_version(verdict: Verdict, litert: LiteRt, adapter: VulkanAdapter) -> Verdict:
+    """Return the verdict as one of `litert`, in the precision that this version computes in."""
+    fixed: Precision = "fp16" if adapter.half_floats else "fp32"
+    precision = verdict.precision if litert.chooses_precision else fixed
+    return replace(verdict, litert=litert.version, precision=precision)
+
+
+def _on_gpu(path: Path, conditions: Conditions, inputs: dict[str, Array], litert: LiteRt | None) -> Attempt:
+    alone = _try(lambda: GpuProcess(path, conditions, litert=litert), "compiling", inputs)
     facts = alone.facts
     if alone.crashed or not facts.rejected:
         return alone
     if not facts.delegated:
         return replace(alone, failure=None)
-    mixed = _try(lambda: GpuProcess(path, conditions, cpu_too=True), "compiling", inputs)
+    mixed = _try(lambda: GpuProcess(path, conditions, cpu_too=True, litert=litert), "compiling", inputs)
     return replace(mixed, text=alone.text if mixed.failure is None else mixed.text)
 
 

@@ -68,7 +68,7 @@ class Verdict:
     reason why the file did not compile or run, and `crashed` says whether that was a crash, a time-out or a
     lack of memory. `problems` are the errors in the native log. `reference_failure` is the reason why there
     are no results of the CPU. `integer_weights` says that operations with float results read integer weights.
-    Seconds are wall time.
+    Seconds are wall time. `litert` is the version asked, None for the installed one.
     """
 
     file: Path
@@ -92,6 +92,7 @@ class Verdict:
     seconds: float
     log: tuple[str, ...]
     integer_weights: bool = False
+    litert: str | None = None
 
     @property
     def fully_delegated(self) -> bool:

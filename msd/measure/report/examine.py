@@ -34,16 +34,26 @@ TOO_LARGE = "exceeded maximum texture size"
 SIZES = "docs/delegates.md, sizes"
 
 
-def examine(path: Path, delegates: Sequence[str], device: Device, runs_on: RunsOn = "gpu") -> FileReport:
+def examine(
+    path: Path,
+    delegates: Sequence[str],
+    device: Device,
+    runs_on: RunsOn = "gpu",
+    release: str | None = None,
+) -> FileReport:
     """Return the prediction of each delegate on `device` for the file at `path`; raises BadModelFile.
 
-    There is none for a file that runs on the CPU.
+    There is none for a file that runs on the CPU. `release` of LiteRT, or a later one: None for the one that
+    msd installs. Raises BadConfig for one older than all with rules.
     """
     model, facts = tflite.read(path), file_facts(path)
     graphs = executed_graphs(model)
     ops = [op for graph in graphs for op in graph.ops]
     judges = delegates if runs_on == "gpu" else ()
-    predictions = tuple(_prediction(model, delegate, device.under(delegate)) for delegate in judges)
+    predictions = tuple(
+        _prediction(model, name, device.under(name), release if find_delegate(name).is_judged else None)
+        for name in judges
+    )
     return FileReport(
         file=str(path),
         sha256=facts.sha256,
@@ -56,10 +66,14 @@ def examine(path: Path, delegates: Sequence[str], device: Device, runs_on: RunsO
     )
 
 
-def _prediction(model: Model, delegate: str, device: Device) -> DelegatePrediction:
+def _prediction(model: Model, delegate: str, device: Device, release: str | None) -> DelegatePrediction:
     graph = model.main
     too_large = tuple(_sizes(graph, device))
-    findings = (*predict(model, delegate), *too_large, *reported_findings(model, delegate, device))
+    findings = (
+        *predict(model, delegate, release),
+        *too_large,
+        *reported_findings(model, delegate, device),
+    )
     refused = {f.op for f in findings if f.severity in REFUSED}
     # What does not fit fails when the delegate is set up, and then nothing runs on the GPU.
     lost = any(f.severity == "rejected" for f in too_large)

@@ -83,8 +83,8 @@ class Child:
             theirs.callback(os.close, lifeline)
             log = theirs.enter_context(self._log.open("wb"))
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _program(worker, connection.fileno(), lifeline)],
-                env=_environment(environment, folder),
+                self._command(worker, connection.fileno(), lifeline),
+                env=_environment(self._inherited() | {**environment}, folder),
                 pass_fds=[connection.fileno(), lifeline],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -100,9 +100,9 @@ class Child:
     def ask(self, request: object) -> Done:
         """Return the child's answer; raises ChildLost or ChildRefused."""
         try:
-            self._connection.send(request)
+            self._send(request)
             self._wait(monotonic() + self.bounds.seconds)
-            reply: Reply = self._connection.recv()
+            reply = self._receive()
         except (EOFError, ConnectionError) as problem:
             raise ChildLost(self._cause_of_death()) from problem
         if isinstance(reply, Refused):
@@ -125,6 +125,21 @@ class Child:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _command(self, worker: str, handle: int, lifeline: int) -> list[str]:
+        """Return the command that starts the child, which inherits the two file descriptors."""
+        return [sys.executable, "-c", program(worker, handle, lifeline)]
+
+    def _inherited(self) -> dict[str, str]:
+        """Return the environment that the child has from this process, with our own packages."""
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+    def _send(self, request: object) -> None:
+        self._connection.send(request)
+
+    def _receive(self) -> Reply:
+        reply: Reply = self._connection.recv()
+        return reply
 
     def _wait(self, until: float) -> None:
         while not self._connection.poll(PATIENCE):
@@ -159,7 +174,7 @@ class Child:
         self.process.wait()
 
 
-def _program(worker: str, handle: int, lifeline: int) -> str:
+def program(worker: str, handle: int, lifeline: int) -> str:
     """Return what the child runs; it follows its parent before anything that takes long."""
     return (
         f"from msd.run.runners.lifeline import follow_parent; follow_parent({lifeline});"
@@ -167,12 +182,10 @@ def _program(worker: str, handle: int, lifeline: int) -> str:
     )
 
 
-def _environment(extra: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Return this process's environment with `extra`, our own packages and a usable XDG_RUNTIME_DIR."""
+def _environment(inherited: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the environment `inherited` with a folder for temporary files and a usable XDG_RUNTIME_DIR."""
     environment = {
-        **os.environ,
-        **extra,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        **inherited,
         "TMPDIR": str(folder),  # so that the files of a killed child are removed with its log
     }
     runtime = environment.get("XDG_RUNTIME_DIR")

@@ -1,7 +1,8 @@
 """Parse LiteRT's native log of a compilation and its runs.
 
 The runtime's own `is_fully_accelerated()` counts operations on the CPU delegate too, so only the log tells
-what ran on the GPU. The lines are those of LiteRT 2.3.0 (tests/recorded/ holds real logs of each kind).
+what ran on the GPU. The lines are those of LiteRT 2.1.2 to 2.3.0 (tests/recorded/ holds real
+logs of each kind); `REPLACING` is there from 2.2.0 on.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ RESTORED = "Restored original execution plan after delegate application failure"
 CONSEQUENCE = "is invalid due to a previous error"
 REJECTED_CONSTANT = "BHWC-convertible."
 """The end of an error about a constant of rank 5 or more, whose operation is then listed as rejected."""
+
+NO_DISPATCH = "Failed to initialize Dispatch API"
+"""An error about NPUs, which versions 2.1.5 to 2.2.0 log even where the GPU alone is asked for."""
 
 CREATION = re.compile(r"^Failed to create litert::ml_drift::DelegateKernel\w*: ")
 
@@ -117,7 +121,7 @@ def _problems(lines: list[str]) -> Iterator[str]:
     rejecting = any(HEADING in line for line in lines)
     for i, line in enumerate(lines):
         match = PROBLEM.match(line)
-        if not match or HEADING in line or CONSEQUENCE in line:
+        if not match or any(words in line for words in (HEADING, CONSEQUENCE, NO_DISPATCH)):
             continue
         words = _joined(match["words"], lines[i + 1 :])
         if not (rejecting and words.endswith(REJECTED_CONSTANT)):

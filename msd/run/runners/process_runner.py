@@ -36,7 +36,7 @@ class ProcessRunner(ABC):
         interface = Interface.of(tflite.read(path), path)
         self.path, self.inputs, self.outputs = path, interface.inputs, interface.outputs
         self.run_seconds: list[float] = []
-        self._child = Child(environment or {}, bounds)
+        self._child = self.start(environment or {}, bounds)
         try:
             loaded = self._ask(load(interface.signature))
         except BaseException:
@@ -44,6 +44,10 @@ class ProcessRunner(ABC):
             raise
         self.load_seconds, self.placed, self.program = loaded.seconds, loaded.placed, loaded.program
         self.memory = ProcessMemory(loaded.before, loaded.peak)
+
+    def start(self, environment: Mapping[str, str], bounds: Bounds) -> Child:
+        """Return the child process, just started."""
+        return Child(environment, bounds)
 
     @property
     def log(self) -> str:

@@ -8,6 +8,21 @@ from __future__ import annotations
 
 from msd.graph.prediction.delegate import Delegate
 from msd.graph.prediction.device import ConvSize, Device, Shape, slices
+from msd.graph.prediction.releases import Span
+from msd.graph.prediction.rules.by_release import (
+    BOTH_RUNTIME,
+    IDS_CONSTANT,
+    INTERFACES,
+    NO_INT32,
+    NOT_BOTH_CONSTANT,
+    SECOND_CONSTANT,
+    SECOND_TRANSPOSED,
+    TABLE_CONSTANT,
+    TABLE_OF_INTEGERS,
+    WIDE_IDS,
+    types_inside,
+    versions,
+)
 from msd.graph.prediction.rules.checks import (
     Check,
     above_one,
@@ -70,7 +85,7 @@ from msd.graph.prediction.rules.layers import (
 from msd.graph.prediction.rules.miscomputed import LITERT_MISCOMPUTED
 from msd.graph.prediction.rules.ruleset import RuleSet
 from msd.graph.prediction.rules.sparsity import REWRITE, dense_constants
-from msd.graph.prediction.rules.types import FLOAT, litert_types, runtime_types
+from msd.graph.prediction.rules.types import FLOAT, litert_types, nightly_types, runtime_types
 
 SOURCE = "ml_drift_delegate/tflite/model_builder.cc"
 SHARED = "tflite/tools/versioning/gpu_compatibility.cc"
@@ -87,9 +102,10 @@ PAIR: Row = (
     constants_of_one_rank().at(MEASURED),
     different_operands(),
 )
-BINARY: Row = (arity(2), results(1), *PAIR)
+BINARY: Row = (arity(2), NOT_BOTH_CONSTANT, results(1), *PAIR)
 ADDED: Row = (
     arity(2),
+    NOT_BOTH_CONSTANT,
     broadcasts(numpy_fits, "the shapes do not fit"),
     *PAIR,
 )
@@ -104,6 +120,10 @@ POOL: Row = (
 )
 RESIZE: Row = (version(3), *ONE, FIXED)
 PADS: Row = (*ONE, paddings_shape(), FIXED, is_constant(1, "paddings", {"INT32"}))
+PADDED: Row = (
+    pads_floats("BOOL").until("2.1.6").at(MEASURED),
+    pads_floats().since("2.2.0").at(MEASURED),
+)
 SELECTS: Row = (version(1), arity(3), dtype(0, "a condition", FLOAT | {"BOOL"}), select_branches())
 
 UNARIES = (
@@ -117,25 +137,33 @@ BINARIES = (
 
 ELEMENTWISE: dict[str, Row] = {
     **dict.fromkeys(UNARIES, (version(2), *UNARY)),
+    **dict.fromkeys(["COS", "SIN"], (*versions(1, "2.1.5", 2), *UNARY)),
     "ABS": (version(5), *UNARY),
-    "GELU": (version(3), *UNARY),
+    "GELU": (*versions(2, "2.1.5", 3), *UNARY),
     "HARD_SWISH": ONE,
-    **dict.fromkeys(["RELU", "RELU6", "RELU_N1_TO_1", "LEAKY_RELU"], (version(2), *UNARY)),
-    "SOFTMAX": (version(4), *UNARY, attribute("beta", [1.0])),
+    **dict.fromkeys(["RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "LEAKY_RELU"], (version(2), *UNARY)),
+    "SOFTMAX": (*versions(2, "2.1.5", 4), *UNARY, attribute("beta", [1.0])),
     "PRELU": (version(1), is_constant(1, "slopes"), prelu_alpha()),
     **dict.fromkeys(BINARIES, (version(2), *BINARY)),
-    "ADD": (version(6), *ADDED, activation()),
+    "ADD": (*versions(2, "2.1.5", 6), *ADDED, activation()),
     "ADD_N": (version(6), arity(2), *PAIR),
     "DIV": (version(2), *BINARY, activation()),
     "FLOOR_DIV": (version(3), *BINARY),
     **dict.fromkeys(["MAXIMUM", "MINIMUM"], (version(4), *BINARY)),
-    "MUL": (version(8), *ADDED, activation()),
+    "MUL": (*versions(4, "2.1.5", 8), *ADDED, activation()),
     "SUB": (version(2).cured_by("stamp_versions"), *BINARY, activation()),
 }
 
 LAYERS: dict[str, Row] = {
     **dict.fromkeys(["AVERAGE_POOL_2D", "MAX_POOL_2D"], POOL),
-    "BATCH_MATMUL": (arity(2), results(1), first_operand_constant(), weights_of_two_dimensions()),
+    "BATCH_MATMUL": (
+        arity(2),
+        results(1),
+        first_operand_constant(),
+        weights_of_two_dimensions(),
+        SECOND_CONSTANT,
+        SECOND_TRANSPOSED,
+    ),
     "CONV_2D": (
         version(6),
         is_runtime(0, "input"),
@@ -183,14 +211,14 @@ LAYERS: dict[str, Row] = {
 MOVES: dict[str, Row] = {
     "RESHAPE": (version(1), runtime(1).cured_by("fold_reshape"), results(1), FIXED),
     "TRANSPOSE": (
-        version(9),
+        *versions(5, "2.1.5", 9),
         runtime(1).cured_by("fold_transpose"),
         results(1),
         is_constant(1, "permutation", {"INT32"}),
         index_per_axis(),
     ),
     "SLICE": (
-        version(8),
+        *versions(2, "2.1.5", 8),
         at_least(3),
         is_runtime(0, "input"),
         slice_indices(),
@@ -207,12 +235,17 @@ MOVES: dict[str, Row] = {
         LIMIT,
         slices_to_its_result(),
     ),
-    "SPLIT": (is_runtime(1, "input").at(MEASURED), axes_exist(0, 1), above_one("num_splits")),
+    "SPLIT": (
+        *versions(4, "2.1.6", 5),
+        is_runtime(1, "input").at(MEASURED),
+        axes_exist(0, 1),
+        above_one("num_splits"),
+    ),
     "SPLIT_V": (runtime(1), constants(2), axes_exist(2, 0)),
-    "CONCATENATION": (version(6), activation()),
-    "PACK": (),
+    "CONCATENATION": (*versions(2, "2.1.5", 6), activation()),
+    "PACK": versions(4, "2.1.6", 5),
     "UNPACK": (is_runtime(0, "input").at(MEASURED),),
-    "PAD": (version(5), *PADS, pads_floats().at(MEASURED)),
+    "PAD": (version(5), *PADS, *PADDED),
     "PADV2": (version(5), *PADS, pads_floats().at(MEASURED)),
     "MIRROR_PAD": (version(5), attribute("mode", [0]), *PADS),
     "TILE": (*ONE, FIXED, LIMIT.cured_by("resize_upsample")),
@@ -225,6 +258,10 @@ MOVES: dict[str, Row] = {
         one_or_two_runtime(),
         rank(1, "indices", [1]).cured_by("use_embedding_lookup"),
         dtype(1, "indices", ["INT32"]),
+        TABLE_CONSTANT,
+        TABLE_OF_INTEGERS,
+        IDS_CONSTANT,
+        BOTH_RUNTIME,
     ),
     "CAST": (arity(1), runtime(1), results(1)),
     "BITCAST": (*ONE, bitcast_shapes()),
@@ -235,6 +272,7 @@ MOVES: dict[str, Row] = {
         results(1),
         one_hot_axis(),
         one_hot_channels(),
+        WIDE_IDS,
         is_constant(2, "on value").at(MEASURED),
         is_constant(3, "off value").at(MEASURED),
     ),
@@ -249,9 +287,10 @@ MOVES: dict[str, Row] = {
 }
 
 REDUCTIONS: dict[str, Row] = {
-    **dict.fromkeys(["MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"], REDUCE),
+    **dict.fromkeys(["MEAN", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"], REDUCE),
+    "SUM": (NO_INT32.until("2.1.2"), *REDUCE),
     **dict.fromkeys(["REDUCE_ALL", "REDUCE_ANY"], REDUCE),
-    "ARG_MAX": (runtime(1), constants(1), results(1), axes_exist(1)),
+    "ARG_MAX": (NO_INT32.until("2.2.0"), runtime(1), constants(1), results(1), axes_exist(1)),
     "CUMSUM": (
         version(1),
         arity(2),
@@ -284,6 +323,9 @@ UNJUDGED = frozenset(
 )
 """Kinds with a parser but no row here."""
 
+RELEASES = ("2.1.2", "2.1.3", "2.1.4", "2.1.5", "2.1.6", "2.2.0", "2.3.0", "2.4.0.dev20261026")
+"""Those with a GPU accelerator for Linux, which were asked; the last is the nightly wheel."""
+
 SPARSE = dense_constants().at(MEASURED)
 SUPPORTED = {**ELEMENTWISE, **LAYERS, **MOVES, **REDUCTIONS, **COMPOSITES}
 
@@ -291,13 +333,21 @@ RULES = RuleSet(
     name="litert-gpu",
     release="ai-edge-litert 2.3.0",
     rules=SUPPORTED,
-    every=(LIMIT, runtime_types(litert_types).at(f"{SOURCE}: GetOpsToReplaceWithOptions")),
+    every=(
+        LIMIT,
+        runtime_types(litert_types).at(f"{SOURCE}: GetOpsToReplaceWithOptions").until("2.3.0"),
+        types_inside(litert_types, nightly_types).since("2.4.0"),
+        *INTERFACES,
+    ),
     miscomputed={kind: (SPARSE, *LITERT_MISCOMPUTED.get(kind, ())) for kind in SUPPORTED},
     unjudged=UNJUDGED.__contains__,
     source=SOURCE,
     parsers=f"{SOURCE}: NewOperationParser",
     cures={"DENSIFY": REWRITE},
     graphs=(GraphCheck("interface", returned_inputs, "wrong", MEASURED),),
+    releases=RELEASES,
+    default="2.3.0",
+    spans={"RELU_0_TO_1": Span(last="2.1.4"), "STABLEHLO_SHIFT_LEFT": Span(last="2.3.0")},
 )
 
 

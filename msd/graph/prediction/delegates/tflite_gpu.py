@@ -248,6 +248,8 @@ UNJUDGED = frozenset(
 
 LIMIT = ranks_below(5).at(f"{SOURCE}: IsAllAllowedTensors")
 
+RELEASES = ("2.21",)
+
 RULES = RuleSet(
     name="tflite-gpu",
     release="google-ai-edge/LiteRT f6745779, of August 2026",
@@ -262,6 +264,8 @@ RULES = RuleSet(
     unjudged=UNJUDGED.__contains__,
     source=SOURCE,
     parsers=f"{SOURCE}: NewOperationParser",
+    releases=RELEASES,
+    default=RELEASES[-1],
 )
 
 

@@ -12,13 +12,15 @@ from msd.graph.prediction.rules.ruleset import RuleSet
 from msd.graph.prediction.rules.view import View
 
 
-def predict(model: Model, delegate: str) -> tuple[Finding, ...]:
+def predict(model: Model, delegate: str, release: str | None = None) -> tuple[Finding, ...]:
     """Return the findings for the delegate of that name: about operators, in the file's order, then graphs.
 
     The rules check every operator of every graph that runs. An operator without a finding is supported, and
-    right as far as the rules know. Raises BadConfig for a delegate without rules.
+    right as far as the rules know. `release` of the delegate's library: None for the one that msd installs.
+    Raises BadConfig for a delegate without rules, and for a release older than all with rules.
     """
-    return tuple(_findings(model, find_delegate(delegate).rules))
+    rules = find_delegate(delegate).rules
+    return tuple(_findings(model, rules.under(release or rules.default)))
 
 
 def _findings(model: Model, rules: RuleSet) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from msd.graph.ir import Tensor
+from msd.graph.prediction.releases import ALWAYS, Span
 from msd.graph.prediction.rules.finding import Severity
 from msd.graph.prediction.rules.view import View, broadcast, shape_text
 
@@ -23,7 +24,7 @@ Test = Callable[[View], Flaw | None]
 class Check:
     """A test, the code and severity of its failure, the rewrite that fixes it, and the source of the rule.
 
-    An empty `source` means the source of the whole table.
+    An empty `source` means the source of the whole table. `releases` are those that have the rule.
     """
 
     code: str
@@ -31,6 +32,15 @@ class Check:
     severity: Severity = "rejected"
     fix: str | None = None
     source: str = ""
+    releases: Span = ALWAYS
+
+    def since(self, release: str) -> Check:
+        """Return the same check, as a rule of `release` and later ones."""
+        return replace(self, releases=replace(self.releases, first=release))
+
+    def until(self, release: str) -> Check:
+        """Return the same check, as a rule of `release` and earlier ones."""
+        return replace(self, releases=replace(self.releases, last=release))
 
     def cured_by(self, rewrite: str) -> Check:
         """Return the same check with `rewrite` as the fix."""

@@ -215,12 +215,16 @@ def paddings_shape() -> Check:
     return Check("rank", test)
 
 
-def pads_floats() -> Check:
-    """The padded tensor is float: the shader for other types does not compile."""
+def pads_floats(*more: str) -> Check:
+    """The padded tensor is float, or one of `more`: the shader for other types does not compile."""
 
     def test(view: View) -> Flaw | None:
         x = view.operands[0]
-        return None if x.dtype in FLOATS else (f"pads {x.dtype}, for which the shader does not compile", (x,))
+        return (
+            None
+            if x.dtype in (*FLOATS, *more)
+            else (f"pads {x.dtype}, for which the shader does not compile", (x,))
+        )
 
     return Check("shader", test)
 

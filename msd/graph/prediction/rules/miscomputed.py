@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 
 from msd.graph.ir import Tensor
+from msd.graph.prediction.rules.by_release import IDS_OF_RANK_TWO, LOWER_RANK_FIRST, TOP_OF_RANK_ONE
 from msd.graph.prediction.rules.checks import Check, Flaw, Test
 from msd.graph.prediction.rules.layers import is_layer
 from msd.graph.prediction.rules.view import View, from_left, from_right, numbers, scale_count, shape_text
@@ -163,6 +164,11 @@ def _cumulated(view: View) -> Flaw | None:
     return (clause, (x,)) if first and x.shape[0] > 1 else None
 
 
+def _one_hot_integers(view: View) -> Flaw | None:
+    y = view.outputs[0]
+    return ("makes INT32; use FLOAT32", (y,)) if y.dtype == "INT32" else None
+
+
 def _tanh_behind(view: View) -> Flaw | None:
     if view.attrs["fused_activation_function"] != "TANH":
         return None
@@ -198,7 +204,10 @@ HALF_SUM = Check("float16", _half_sum, severity="note", source="LiteRT issue 924
 
 LITERT_MISCOMPUTED: dict[str, tuple[Check, ...]] = {
     **dict.fromkeys(BINARY, (LAID_OUT,)),
-    **dict.fromkeys(["ADD", "SUB", "MUL", "DIV"], (LAID_OUT, TANH_BEHIND)),
+    **dict.fromkeys(["SUB", "DIV"], (LAID_OUT, TANH_BEHIND)),
+    **dict.fromkeys(["ADD", "MUL"], (LAID_OUT, LOWER_RANK_FIRST, TANH_BEHIND)),
+    "TOPK_V2": (TOP_OF_RANK_ONE,),
+    "ONE_HOT": (IDS_OF_RANK_TWO, wrong("dtype", _one_hot_integers).since("2.4.0")),
     "CONV_2D": (wrong("attribute", _pointwise_steps), RAW_HALVES, TANH_BEHIND),
     "DEPTHWISE_CONV_2D": (RAW_HALVES, TANH_BEHIND),
     "SOFTMAX": (wrong("layout", softmax_of_rank_one).cured_by("raise_rank_of_reduction"),),

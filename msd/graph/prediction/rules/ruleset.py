@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from msd.graph.ir import Graph, Op, Tensor
+from msd.graph.prediction.releases import ALWAYS, Span, require_known
 from msd.graph.prediction.rules.checks import Check
 from msd.graph.prediction.rules.finding import Finding, Severity
 from msd.graph.prediction.rules.interface import GraphCheck
@@ -25,7 +26,8 @@ class RuleSet:
     knows the kinds in `unjudged`, but no rule here decides when it supports them; it does not know any other
     kind without an entry. `source` is LiteRT's file with the rules, `parsers` the one with the list of kinds.
     `cures` names the rewrite that does without a kind that it does not know. `graphs` are checks of a graph's
-    inputs and outputs.
+    inputs and outputs. `releases` are those with rules here, in order, `default` the one that msd
+    installs, and `spans` those that know a kind, where not all do.
     """
 
     name: str
@@ -38,6 +40,23 @@ class RuleSet:
     parsers: str
     cures: Mapping[str, str] = field(default_factory=dict)
     graphs: tuple[GraphCheck, ...] = ()
+    releases: tuple[str, ...] = ()
+    default: str = ""
+    spans: Mapping[str, Span] = field(default_factory=dict)
+
+    def under(self, release: str) -> RuleSet:
+        """Return the rules of one release; raises BadConfig for one older than all with rules here."""
+        known = require_known(release, self.releases, self.name)
+        rules = {kind: row for kind, row in self.rules.items() if known in self.spans.get(kind, ALWAYS)}
+        return replace(
+            self,
+            release=known,
+            rules=_rows(rules, known),
+            every=_row(self.every, known),
+            miscomputed=_rows(self.miscomputed, known),
+            releases=(known,),
+            default=known,
+        )
 
     def findings(self, view: View) -> Iterator[Finding]:
         """Yield the findings about one operator; none if the delegate supports it and computes it right."""
@@ -80,6 +99,14 @@ class RuleSet:
                 clause, tensors = flaw
                 source = check.source or self.source
                 yield _finding(view, check.severity, check.code, clause, source, tensors, check.fix)
+
+
+def _rows(rows: Mapping[str, tuple[Check, ...]], release: str) -> dict[str, tuple[Check, ...]]:
+    return {kind: _row(row, release) for kind, row in rows.items()}
+
+
+def _row(row: tuple[Check, ...], release: str) -> tuple[Check, ...]:
+    return tuple(check for check in row if release in check.releases)
 
 
 def _finding(

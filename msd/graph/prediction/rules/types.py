@@ -68,6 +68,13 @@ def litert_types(kind: str) -> tuple[Types, Types]:
     return reads, makes
 
 
+def nightly_types(kind: str) -> tuple[Types, Types]:
+    """Return the dtypes of a graph's inputs and outputs with the nightly wheel, which checks fewer."""
+    reads, makes = litert_types(kind)
+    more = {"SPLIT": INT32, "UNPACK": INT32, "TILE": BOOL}.get(kind, NONE)
+    return reads | more, makes | more | (INT32 if kind == "ONE_HOT" else NONE)
+
+
 def tflite_types(kind: str) -> tuple[Types, Types]:
     """Return the dtypes of TensorFlow Lite's delegate, as in `GetOpsToReplace`."""
     reads, makes = FLOAT | BYTES, FLOAT | BYTES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -11,10 +12,12 @@ from msd.graph.prediction.rules.apply import predict
 from msd.run.runners import adapter, native_log
 from msd.run.runners.backend import Backend
 from msd.run.runners.backends import litert_cpu
-from msd.run.runners.child import Bounds, ChildLost, ChildRefused
+from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.run.runners.interpreter import one_line
 from msd.run.runners.process_runner import ProcessRunner
 from msd.run.runners.runner import Conditions, Placement
+from msd.run.runners.wheels.child import WheelChild
+from msd.run.runners.wheels.environment import LiteRt
 from msd.run.runners.worker import LoadOnGpu
 
 NAME = "litert-gpu"
@@ -29,15 +32,25 @@ VERBS = {"rejected": "refuses", "wrong": "computes wrong"}
 class GpuProcess(ProcessRunner):
     """A file compiled for the GPU alone; with `cpu_too`, operations that the GPU rejects run on the CPU.
 
-    Raises BadModelFile for a file that is no model, NoDelegate without an adapter, and DelegateFailed when an
-    operation is rejected, or when the process dies or exceeds its bounds.
+    `litert`: another version of LiteRT, in place of the installed one. Raises BadModelFile for a file that is
+    no model, NoDelegate without an adapter, and DelegateFailed when an operation is rejected, or when the
+    process dies or exceeds its bounds.
     """
 
-    def __init__(self, path: Path, conditions: Conditions, cpu_too: bool = False) -> None:
+    def __init__(
+        self, path: Path, conditions: Conditions, cpu_too: bool = False, litert: LiteRt | None = None
+    ) -> None:
+        self.litert = litert
         self.precision, self.adapter = conditions.precision, conditions.adapter or adapter.find()
         bounds = Bounds.of(conditions.seconds or SECONDS, conditions.memory, conditions.stop)
         load = partial(LoadOnGpu, path, conditions.precision, cpu_too=cpu_too)
         super().__init__(path, load, bounds, self.adapter.environment)
+
+    def start(self, environment: Mapping[str, str], bounds: Bounds) -> Child:
+        """Return the child process, just started, with the LiteRT that is asked."""
+        if self.litert is None:
+            return super().start(environment, bounds)
+        return WheelChild(self.litert.python, environment, bounds)
 
     @property
     def placement(self) -> Placement:

@@ -1,0 +1,45 @@
+"""Releases of a delegate's library, and what holds for which of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msd.errors import BadConfig
+
+NIGHTLY = "nightly"
+"""A release that is newer than all others."""
+
+
+def numbers(release: str) -> tuple[int, ...]:
+    """Return a release's numbers to compare: (2, 1, 5) for 2.1.5, (2, 4, 0) for 2.4.0.dev20261026."""
+    return (10**9,) if release == NIGHTLY else tuple(map(int, re.findall(r"\d+", release)[:3]))
+
+
+@dataclass(frozen=True)
+class Span:
+    """The releases from `first` to `last`, both included; an empty one is no limit."""
+
+    first: str = ""
+    last: str = ""
+
+    def __contains__(self, release: str) -> bool:
+        """Whether `release` is one of them."""
+        below = self.first and numbers(release) < numbers(self.first)
+        return not below and not (self.last and numbers(release) > numbers(self.last))
+
+
+ALWAYS = Span()
+
+
+def require_known(release: str, known: Sequence[str], delegate: str) -> str:
+    """Return the release whose rules to apply: the newest one known for a newer one.
+
+    `known` is ordered. Raises BadConfig for one that is older than those, or none at all.
+    """
+    if release != NIGHTLY and not re.fullmatch(r"\d+(\.\d+)+(\.dev\d+)?", release):
+        raise BadConfig(f"{release} is no version; {delegate} has rules for {', '.join(known)}, nightly")
+    if numbers(release) < numbers(known[0]):
+        raise BadConfig(f"there are no rules of {delegate} for {release}; there are for {', '.join(known)}")
+    return max((each for each in known if numbers(each) <= numbers(release)), key=numbers)
