@@ -12,6 +12,7 @@ from msd.compress.encoding.compatibility import require_supported
 from msd.compress.encoding.encode import Encoding, encode, nothing_rounded
 from msd.compress.encoding.recipe import Recipe
 from msd.compress.rounding.rounding import Rounding
+from msd.conversion.activations import RULE, Reached, too_large
 from msd.conversion.composite_attention import compose_attention
 from msd.conversion.job import Job
 from msd.conversion.manifest import describe_file, image_sizes
@@ -32,10 +33,13 @@ OnStage = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Changes:
-    """What a conversion changes on a calibration: pruned graphs, and how components are rounded, by name."""
+    """What a conversion changes by what it observed: pruned graphs, how components are rounded, by name, and
+    what their activations reach where that may be too large.
+    """
 
     pruned: PrunedModels = field(default_factory=PrunedModels)
     roundings: Mapping[str, Rounding] = field(default_factory=dict)
+    reached: Mapping[str, Reached] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -58,19 +62,22 @@ class PreparedComponent:
     encoding: Encoding
     stopwatch: Stopwatch
     shared: tuple[SharedFile, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class WrittenComponent:
     """A component that has been written, with the manifest's entries of its files, by name.
 
-    `clipped` are the tensors of the checkpoint of which float16 cannot hold all values.
+    `clipped` are the tensors of the checkpoint of which float16 cannot hold all values, and `remarks`
+    sentences on its activations.
     """
 
     files: dict[str, ConvertedFile]
     ledger: ComponentLedger
     seconds: dict[str, float]
     clipped: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 ReadBack = Callable[[str], WrittenComponent]
@@ -92,7 +99,11 @@ def _prepare_size(
 ) -> PreparedComponent:
     settings = job.settings
     on_stage("rewriting", 0, 1)
-    ledger = apply(model.main, settings.active_rules, settings.effective_target)
+    reached = changes.reached.get(name, {})
+    target = replace(settings.effective_target, largest=reached)
+    ledger = apply(model.main, settings.active_rules, target)
+    scaled = ledger.entries[RULE].fired if reached else 0
+    remarks = tuple(too_large(name, reached, model.main, scaled))
     if settings.attention == "composite":
         before = ops_by_kind(model.main)
         ledger.enter("compose_attention", compose_attention(model), before, model.main)
@@ -109,7 +120,8 @@ def _prepare_size(
     if pruning:
         stopwatch.seconds["pruning"] = pruned.seconds
     pruning = pruning or job.checkpoint.pruned.get(name)
-    return PreparedComponent(files, ledger.of_component(pruning, encoding.weights), encoding, stopwatch)
+    effects = ledger.of_component(pruning, encoding.weights)
+    return PreparedComponent(files, effects, encoding, stopwatch, remarks=remarks)
 
 
 def _together(job: Job, sizes: Sequence[PreparedComponent], on_stage: OnStage) -> PreparedComponent:
@@ -161,8 +173,9 @@ def write(prepared: PreparedComponent, folder: Path, jobs: int | None, on_stage:
         tflite.write(file.model, path, on_bytes=partial(on_stage, "writing"), threads=jobs)
     stopwatch.lap("writing")
     runs_on = {name: file.runs_on for name, file in prepared.files.items()}
+    clipped = tuple(sorted(prepared.encoding.clipped))
     written = WrittenComponent(
-        {}, prepared.ledger, stopwatch.seconds, tuple(sorted(prepared.encoding.clipped))
+        {}, prepared.ledger, stopwatch.seconds, clipped=clipped, remarks=prepared.remarks
     )
     return partial(_read_back, folder, runs_on, written, stopwatch)
 
