@@ -11,7 +11,7 @@
     ├── OutputExists         the output exists already and --force was not given
     ├── OutputUnwritable     the disk is full, or the folder is not writable
     ├── BadReport            a stored report is missing, damaged or newer than this program
-    ├── NotFinite            a network computed NaN or infinity, so there is no image
+    ├── NotFinite            a network computed NaN, infinity or one colour, so there is no image
     ├── NoMemory             training does not fit into the GPU's memory
     ├── BadImage             an image or a mask to begin from cannot be read or does not fit
     ├── BadCaption           a caption describes no scene of the demo (msd/models/demo/captions.py)
@@ -62,7 +62,7 @@ class BadImage(MsdError):
 
 
 class NotFinite(MsdError):
-    """A network computed NaN or infinity, so there is no image."""
+    """A network computed NaN or infinity, or one colour, so there is no image."""
 
 
 class NoMemory(MsdError):

@@ -20,9 +20,9 @@ OF_ONE_FAMILY = (
     "msd.train.pytorch.modules",
     "msd.conversion.sources.clip_skip",
     "msd.conversion.sources.compvis.xl",
-    "msd.conversion.sources.embedding",
     "msd.conversion.sources.keras_cv",
-    "msd.conversion.sources.lora",
+    "msd.conversion.sources.lora_model",
+    "msd.conversion.sources.lora_names",
     "msd.conversion.sources.single_file",
 )
 """What knows Stable Diffusion's networks: it trains them in PyTorch, or reads files that have only them."""

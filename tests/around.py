@@ -72,6 +72,8 @@ X, Y = var("x"), var("y")
 SAME = op.TANH(X * const("factor"))
 ANGLES = (op.RESHAPE(var("timestep"), const("column")) * const("frequencies")).named("angles")
 
+STREAM = (layer(X) + layer(X)).named("stream")
+
 EXAMPLES: dict[str, tuple[Pat, ...]] = {
     "align_ranks": (op.SUB(X, var("lower")), op.MUL(var("lower"), X)),
     "drop_slice": (op.SLICE(X, const("begin"), const("size")),),
@@ -112,6 +114,10 @@ EXAMPLES: dict[str, tuple[Pat, ...]] = {
     ),
     "stamp_versions": (X - Y, X * const("c")),
     "densify_constants": (X + op.DENSIFY(const("w")), op.TANH(X - op.DENSIFY(const("w")))),
+    "scale_activations": (
+        STREAM * op.RSQRT(op.MEAN(op.MUL(STREAM, STREAM), const("axes"), keep_dims=True) + 0.001),
+        STREAM * op.RSQRT(op.MEAN(op.SQUARE(STREAM), const("axes"), keep_dims=True) + 0.001),
+    ),
     "clip_mask": (op.SOFTMAX(X + const("mask"), beta=1.0),),
 }
 

@@ -24,25 +24,41 @@ def _mean(x: Array, axes: Array) -> Array:
     return np.asarray(x.mean(tuple(axes.reshape(-1)), dtype=np.float32, keepdims=True))
 
 
-def _pointwise(x: Array, w: Array, b: Array) -> Array:
-    assert w.shape[1:3] == (1, 1)
-    wide = [a.astype(np.float32) for a in (x, w[:, 0, 0, :].T, b)]
-    return np.asarray(wide[0] @ wide[1] + wide[2])
+def _filtered(x: Array, w: Array, b: Array) -> Array:
+    """Return a convolution at the same size."""
+    _, height, width, _ = x.shape
+    rows, columns = w.shape[1:3]
+    sides = [(0, 0), *(((n - 1) // 2, n // 2) for n in (rows, columns)), (0, 0)]
+    padded = np.pad(x.astype(np.float32), sides)
+    shifted = [
+        padded[:, i : i + height, j : j + width] @ w[:, i, j].T.astype(np.float32)
+        for i in range(rows)
+        for j in range(columns)
+    ]
+    return np.asarray(sum(shifted) + b.astype(np.float32))
+
+
+def _enlarged(x: Array, size: Array) -> Array:
+    """Return the nearest neighbours, of a whole factor."""
+    rows, columns = (int(n) // m for n, m in zip(size, x.shape[1:3], strict=True))
+    return x.repeat(rows, 1).repeat(columns, 2)
 
 
 FUNCTIONS: dict[str, Callable[..., Array]] = {
     "ADD": np.add,
     "BATCH_MATMUL": lambda a, b: a.astype(np.float32) @ b.astype(np.float32),
-    "CONV_2D": _pointwise,
+    "CONV_2D": _filtered,
     "LOGISTIC": lambda x: 1 / (1 + np.exp(-x.astype(np.float32))),
     "MEAN": _mean,
     "MUL": np.multiply,
     "NEG": np.negative,
     "RESHAPE": lambda x, shape: x.reshape(shape),
+    "RESIZE_NEAREST_NEIGHBOR": _enlarged,
     "RSQRT": lambda x: 1 / np.sqrt(x),
     "SOFTMAX": _softmax,
     "SQUARED_DIFFERENCE": lambda a, b: np.square(a - b),
     "SUB": np.subtract,
+    "TRANSPOSE": lambda x, order: x.transpose(order),
 }
 
 

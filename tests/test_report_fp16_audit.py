@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import graph_rewrites
+from msd.compress.calibration.ranges import CURES, LARGEST, SMALLEST_NORMAL, Range, audit
 from msd.compress.encoding.encode import encode
 from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
@@ -15,7 +16,6 @@ from msd.errors import BadModelFile
 from msd.graph import tflite
 from msd.graph.ir import Build, Graph, Model, Tensor
 from msd.graph.ir.weights import Array, Weights
-from msd.measure.report.ranges import CURES, LARGEST, SMALLEST_NORMAL, Range, audit
 from msd.models.demo import CHECKPOINT
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runners.random_inputs import random_inputs

@@ -23,7 +23,7 @@ from msd.compress.calibration.generated_inputs import Runnable
 from msd.conversion.job import open_job
 from msd.conversion.settings import Settings
 from msd.conversion.sources.formats import open_checkpoint
-from msd.errors import BadCheckpoint, BadConfig
+from msd.errors import BadCheckpoint
 from msd.export.app import manifest
 from msd.export.app.manifest import NAME
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
@@ -193,14 +193,6 @@ def test_a_unet_of_xl_among_the_networks_of_stable_diffusion_is_refused(
     changed(tmp_path, "unet/config.json", **json.loads((theirs[0] / "unet/config.json").read_text()))
     with pytest.raises(BadCheckpoint, match="says addition_embed_type = text_time, as Stable Diffusion XL's"):
         msd.convert(tmp_path, tmp_path / "out")
-
-
-def test_what_is_for_stable_diffusion_alone_is_refused(
-    theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
-) -> None:
-    for settings in ({"lora": [(tmp_path / "x.safetensors", 1.0)]}, {"clip_skip": 1}):
-        with pytest.raises((BadConfig, BadCheckpoint), match="only, not Stable Diffusion XL"):
-            msd.convert(theirs[0], tmp_path / "out", **settings)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import graph_rewrites
 import msd
 from msd.cli.convert import convert
+from msd.compress.calibration.ranges import audit
 from msd.errors import BadConfig
 from msd.graph import tflite
 from msd.graph.parity import psnr
@@ -29,7 +30,6 @@ from msd.graph.rewrite.spelling import (
     spelling_of,
 )
 from msd.measure.judging import judge
-from msd.measure.report.ranges import audit
 from msd.run.runners.interpreter import Interpreter
 from tests.reference import Array
 from tests.test_ablation import from_checkpoint

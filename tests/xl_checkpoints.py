@@ -21,12 +21,12 @@ from tests.checkpoints import TINY, write_tokenizer
 
 FIRST, SECOND = "conditioner.embedders.0.transformer.text_model.", "conditioner.embedders.1.model."
 ENCODERS: dict[str, dict[str, Any]] = {
-    "text_encoder": {**TINY["text_encoder"], "hidden_act": "quick_gelu", "num_hidden_layers": 2},
+    "text_encoder": {**TINY["text_encoder"], "hidden_act": "quick_gelu", "num_hidden_layers": 3},
     "text_encoder_2": {
         **TINY["text_encoder"],
         "hidden_size": 32,
         "num_attention_heads": 2,
-        "num_hidden_layers": 3,
+        "num_hidden_layers": 4,
         "projection_dim": 24,
     },
 }

@@ -12,6 +12,7 @@ from msd.compress.encoding.compatibility import require_supported
 from msd.compress.encoding.encode import Encoding, encode, nothing_rounded
 from msd.compress.encoding.recipe import Recipe
 from msd.compress.rounding.rounding import Rounding
+from msd.conversion.activations import RULE, Reached, too_large
 from msd.conversion.client_ports import bind
 from msd.conversion.composite_attention import compose_attention
 from msd.conversion.job import Job
@@ -34,10 +35,13 @@ OnStage = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Changes:
-    """What a conversion changes on a calibration: pruned graphs, and how components are rounded, by name."""
+    """What a conversion changes by what it observed: pruned graphs, how components are rounded, by name, and
+    what their activations reach where that may be too large.
+    """
 
     pruned: PrunedModels = field(default_factory=PrunedModels)
     roundings: Mapping[str, Rounding] = field(default_factory=dict)
+    reached: Mapping[str, Reached] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,8 @@ class PreparedComponent:
     """A component that is ready to be written, its files by name; all checks have accepted it.
 
     `shared` describes those files that have several sizes; the ledger and the encoding are of the first.
-    `beside` computes the files that another program reads beside them, by name; `misfits` say which ports it
-    has other room for.
+    `beside` computes the files that another program reads beside them, by name; `remarks` are as in
+    `WrittenComponent`.
     """
 
     files: dict[str, PreparedFile]
@@ -63,22 +67,22 @@ class PreparedComponent:
     stopwatch: Stopwatch
     shared: tuple[SharedFile, ...] = ()
     beside: Mapping[str, Callable[[], bytes]] = field(default_factory=dict)
-    misfits: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class WrittenComponent:
     """A component that has been written, with the manifest's entries of its files, by name.
 
-    `clipped` are the tensors of the checkpoint of which float16 cannot hold all values; `misfits` say which
-    ports another program, which binds the file, has other room for.
+    `clipped` are the tensors of the checkpoint of which float16 cannot hold all values; `remarks` are on its
+    activations, and on ports that another program, which binds the file, has other room for.
     """
 
     files: dict[str, ConvertedFile]
     ledger: ComponentLedger
     seconds: dict[str, float]
     clipped: tuple[str, ...] = ()
-    misfits: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 ReadBack = Callable[[str], WrittenComponent]
@@ -100,7 +104,11 @@ def _prepare_size(
 ) -> PreparedComponent:
     settings = job.settings
     on_stage("rewriting", 0, 1)
-    ledger = apply(model.main, settings.active_rules, settings.effective_target)
+    reached = changes.reached.get(name, {})
+    target = replace(settings.effective_target, largest=reached)
+    ledger = apply(model.main, settings.active_rules, target)
+    scaled = ledger.entries[RULE].fired if reached else 0
+    remarks = tuple(too_large(name, reached, model.main, scaled))
     if settings.attention == "composite":
         before = ops_by_kind(model.main)
         ledger.enter("compose_attention", compose_attention(model), before, model.main)
@@ -119,8 +127,8 @@ def _prepare_size(
     if pruning:
         stopwatch.seconds["pruning"] = pruned.seconds
     pruning = pruning or job.checkpoint.pruned.get(name)
-    written = ledger.of_component(pruning, encoding.weights)
-    return PreparedComponent(files, written, encoding, stopwatch, beside=beside, misfits=tuple(misfits))
+    effects = ledger.of_component(pruning, encoding.weights)
+    return PreparedComponent(files, effects, encoding, stopwatch, beside=beside, remarks=(*remarks, *misfits))
 
 
 def _bind(
@@ -199,7 +207,7 @@ def write(prepared: PreparedComponent, folder: Path, jobs: int | None, on_stage:
         ledger=prepared.ledger,
         seconds=stopwatch.seconds,
         clipped=tuple(sorted(prepared.encoding.clipped)),
-        misfits=prepared.misfits,
+        remarks=prepared.remarks,
     )
     return partial(_read_back, folder, runs_on, written, stopwatch)
 

@@ -26,6 +26,7 @@ from msd.bundle import (
     open_bundle,
 )
 from msd.compress.encoding.encode import require_matched
+from msd.conversion.activations import measured
 from msd.conversion.calibrate import calibrate, roundings
 from msd.conversion.collector import paused_collector
 from msd.conversion.component import Changes, OnStage, ReadBack, WrittenComponent, prepare, write
@@ -100,7 +101,7 @@ def convert(
                 remaining,
                 staging,
                 source_files,
-                Changes(pruned, roundings(job, observed)),
+                Changes(pruned, roundings(job, observed), measured(job, remaining)),
                 on_progress,
                 on_shared,
             )
@@ -191,7 +192,7 @@ def manifest_of(
             peak_rss_bytes=peak_rss(),
             stages=seconds,
             left_out=job.left_out,
-            remarks=(*job.remarks, *unread_tensors(job, written), *_of_clipped(written), *_misfits(written)),
+            remarks=(*job.remarks, *unread_tensors(job, written), *_of_numbers(written)),
         ),
         ledger=in_order(ledger, job.family.names),
         scheduler=dict(job.checkpoint.scheduler),
@@ -201,13 +202,10 @@ def manifest_of(
     )
 
 
-def _misfits(written: Mapping[str, WrittenComponent]) -> Iterator[str]:
-    yield from (clause for each in written.values() for clause in each.misfits)
-
-
-def _of_clipped(written: Mapping[str, WrittenComponent]) -> Iterator[str]:
-    """Yield which weights of each component float16 cannot hold."""
+def _of_numbers(written: Mapping[str, WrittenComponent]) -> Iterator[str]:
+    """Yield which weights and activations of each component float16 cannot hold."""
     for name, each in written.items():
+        yield from each.remarks
         if each.clipped:
             yield (
                 f"{name} has weights beyond float16's largest number, 65504, which they are stored as:"

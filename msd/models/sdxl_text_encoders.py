@@ -24,12 +24,15 @@ OLD_END = 2
 
 @dataclass(frozen=True)
 class FirstEncoderConfig(TextEncoderConfig):
-    """A CLIP text transformer of which the last layer and the last norm are not used."""
+    """A CLIP text transformer without its last norm, its last layer, and `skipped` layers before that."""
+
+    skipped: int = 0
 
     @property
     def unread(self) -> tuple[str, ...]:
         """The beginnings of the names of tensors that the network has no place for."""
-        return (f"encoder.layers.{self.layers - 1}.", "final_layer_norm.")
+        unused = range(self.layers - 1 - self.skipped, self.layers)
+        return (*(f"encoder.layers.{i}." for i in unused), "final_layer_norm.")
 
     @staticmethod
     def from_diffusers(config: Settings, folder: str) -> FirstEncoderConfig:
@@ -39,10 +42,14 @@ class FirstEncoderConfig(TextEncoderConfig):
 
 @dataclass(frozen=True)
 class SecondEncoderConfig(TextEncoderConfig):
-    """A CLIP text transformer with a projection of the state of the token `end`, to `pooled` numbers."""
+    """A CLIP text transformer with a projection of the state of the token `end`, to `pooled` numbers.
+
+    Its context is the state before the last layer and `skipped` others.
+    """
 
     pooled: int
     end: int
+    skipped: int = 0
 
     @staticmethod
     def from_diffusers(config: Settings, folder: str) -> SecondEncoderConfig:
@@ -58,7 +65,8 @@ class SecondEncoderConfig(TextEncoderConfig):
 def first_encoder(config: FirstEncoderConfig, size: Size, name: str) -> keras.Model:
     """Return the model: `tokens` int32 (batch, length) → `context` float32 (batch, length, width)."""
     tokens = keras.Input(batch_shape=(size.batch, config.length), dtype="int32", name="tokens")
-    return keras.Model(tokens, {"context": hidden_states(config, tokens, config.layers - 1)[-1]}, name=name)
+    *_, context = hidden_states(config, tokens, config.layers - 1 - config.skipped)
+    return keras.Model(tokens, {"context": context}, name=name)
 
 
 def second_encoder(config: SecondEncoderConfig, size: Size, name: str) -> keras.Model:
@@ -68,7 +76,8 @@ def second_encoder(config: SecondEncoderConfig, size: Size, name: str) -> keras.
     of the first token that is `end`.
     """
     tokens = keras.Input(batch_shape=(size.batch, config.length), dtype="int32", name="tokens")
-    *_, context, last = hidden_states(config, tokens, config.layers)
+    states = hidden_states(config, tokens, config.layers)
+    context, last = states[-2 - config.skipped], states[-1]
     last = layer_norm(last, config.epsilon, "final_layer_norm")
     pooled = ops.matmul(_first(tokens, config), last)
     pooled = ops.reshape(pooled, (size.batch, config.width))

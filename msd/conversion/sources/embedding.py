@@ -7,7 +7,7 @@ encoder as in diffusers' `load_textual_inversion`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,11 +15,9 @@ import numpy as np
 
 from msd.conversion.sources.added_tokens import files_with, read_tokenizer, size_of, with_tokens
 from msd.conversion.sources.checkpoint import Checkpoint
-from msd.conversion.sources.embedding_file import TokenVectors, not_one, read_vectors
+from msd.conversion.sources.embedding_file import TokenVectors, not_one, read_of_encoders, read_vectors
 from msd.errors import BadCheckpoint, BadConfig
 from msd.graph.ir.weights import Array, Weights
-from msd.models.families.calls import TOKENIZER
-from msd.models.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER
 from msd.run.runtime.special_token import Special
 from msd.run.runtime.tokenizer import Tokenizer
 
@@ -27,6 +25,8 @@ OPTION = re.compile(
     r"(?P<file>.*?\.(?:safetensors|pt|bin|ckpt|pth|png|webp)):(?P<token>.*)", re.DOTALL | re.IGNORECASE
 )
 TABLE = "embeddings.token_embedding.weight"
+OF_ENCODERS = ("clip_l", "clip_g")
+"""The names of the vectors for Stable Diffusion XL's text encoders, in their order."""
 
 
 def parse(text: str) -> tuple[Path, str | None]:
@@ -74,50 +74,50 @@ class Inversion:
 def add(checkpoint: Checkpoint, files: Sequence[tuple[Path, str | None]]) -> Checkpoint:
     """Return the checkpoint with the textual inversions in `files`, each under its token or its file's own.
 
-    Reads only headers: rows are read when the table is. Raises BadConfig for a checkpoint of another family
-    and for a token that the vocabulary has; BadCheckpoint for a file that is damaged, of another kind, or
-    for a text encoder of another width.
+    Reads only headers: rows are read when the table is. Raises BadConfig for a token that the vocabulary
+    has; BadCheckpoint for a file that is damaged, of another kind, or for a text encoder of another width.
     """
-    if not files:
-        return checkpoint
-    if checkpoint.family is not STABLE_DIFFUSION:
-        raise BadConfig(
-            f"textual inversions can be added to {STABLE_DIFFUSION.title} only, not {checkpoint.family.title}"
-        )
-    tokenizer = read_tokenizer(checkpoint.tokenizers[TOKENIZER])
-    first, table = size_of(tokenizer), checkpoint.weights[TEXT_ENCODER.name].get(TABLE)
+    encoders = [encoder.name for encoder in checkpoint.family.text_encoders]
+    shown: dict[str, list[Inversion]] = {}
+    widths = {name: _table(checkpoint, name).shape[1] for name in encoders} if files else {}
+    for path, token in files:
+        shown[checkpoint.free_name("embedding", path, shown)] = _read(checkpoint, path, token, widths)
+    for at, name in enumerate(encoders if files else ()):
+        checkpoint = _extended(checkpoint, name, {file: each[at] for file, each in shown.items()})
+    return checkpoint
+
+
+def _table(checkpoint: Checkpoint, encoder: str) -> Weights:
+    """Return the table of a text encoder, with at least one row for each token."""
+    (name,) = checkpoint.family.tokenizers_of(encoder)
+    first = size_of(read_tokenizer(checkpoint.tokenizers[name]))
+    table = checkpoint.weights[encoder].get(TABLE)
     if table is None or len(table.shape) != 2 or first > table.shape[0]:
         actual = f"its shape is {list(table.shape)}" if table else "there is none"
         raise BadCheckpoint(
-            f"{checkpoint.name}'s text encoder should have a table {TABLE} of {first} rows or more, one for"
-            f" each token; {actual}"
+            f"{checkpoint.name}'s {checkpoint.family.component(encoder).title} should have a table {TABLE} of"
+            f" {first} rows or more, one for each token; {actual}"
         )
-    inversions = []
-    for path, token in files:
-        inversions.append(_read(path, token, table.shape[1]))
-        tokenizer = _with_inversion(tokenizer, inversions[-1])
-    return _extended(checkpoint, tokenizer, inversions, first)
+    return table
 
 
-def _extended(
-    checkpoint: Checkpoint, tokenizer: Tokenizer, inversions: Sequence[Inversion], first: int
-) -> Checkpoint:
-    """Return the checkpoint with the tokenizer, and with rows from the index `first` on."""
-    name = TEXT_ENCODER.name
-    shown: dict[str, Inversion] = {}
+def _extended(checkpoint: Checkpoint, name: str, shown: Mapping[str, Inversion]) -> Checkpoint:
+    """Return the checkpoint with the tokens of inversions, and with their rows behind those of the others."""
+    (of,) = checkpoint.family.tokenizers_of(name)
+    tokenizer = read_tokenizer(checkpoint.tokenizers[of])
+    first, inversions = size_of(tokenizer), [*shown.values()]
     for inversion in inversions:
-        shown[checkpoint.free_name("embedding", inversion.path, shown)] = inversion
+        tokenizer = _with_inversion(tokenizer, inversion)
     weights = checkpoint.weights[name]
-    table = _with_rows(weights[TABLE], inversions, first)
+    table = _with_rows(_table(checkpoint, name), inversions, first)
     config = replace(checkpoint.configs[name], vocabulary=table.shape[0])
-    files = {file: inversion.path for file, inversion in shown.items()}
     return replace(
         checkpoint,
         configs={**checkpoint.configs, name: config},
         weights={**checkpoint.weights, name: {**weights, TABLE: table}},
-        tokenizers={TOKENIZER: files_with(checkpoint.tokenizers[TOKENIZER], tokenizer)},
-        files={**checkpoint.files, **files},
-        weight_files={**checkpoint.weight_files, name: (*checkpoint.weight_files[name], *files)},
+        tokenizers={**checkpoint.tokenizers, of: files_with(checkpoint.tokenizers[of], tokenizer)},
+        files={**checkpoint.files, **{file: inversion.path for file, inversion in shown.items()}},
+        weight_files={**checkpoint.weight_files, name: (*checkpoint.weight_files[name], *shown)},
         embeddings={file: tuple(inversion.tokens) for file, inversion in shown.items()},
     )
 
@@ -131,9 +131,26 @@ def _with_rows(table: Weights, inversions: Sequence[Inversion], first: int) -> W
     return table.map(f"and the rows of {names}", extended, (rows, table.shape[1]))
 
 
-def _read(path: Path, token: str | None, width: int) -> Inversion:
-    """Return the inversion in a file; refuse one of another kind or width."""
-    found = _chosen(path, token, read_vectors(path), width)
+def _read(
+    checkpoint: Checkpoint, path: Path, token: str | None, widths: Mapping[str, int]
+) -> list[Inversion]:
+    """Return the inversion in a file for each text encoder, whose tables are so wide."""
+    if len(widths) == 1:
+        (width,) = widths.values()
+        return [_inversion(path, token, _chosen(path, token, read_vectors(path), width), width)]
+    try:
+        found = read_of_encoders(path, OF_ENCODERS)
+    except BadCheckpoint as error:
+        raise BadCheckpoint(f"{error}; {checkpoint.name} is a {checkpoint.family.title}") from error
+    of_each = [_inversion(path, token, *each) for each in zip(found, widths.values(), strict=True)]
+    if len({*map(len, of_each)}) > 1:
+        counts = " and ".join(f"{len(each)} in {key}" for each, key in zip(of_each, OF_ENCODERS, strict=True))
+        raise BadCheckpoint(f"{path} has vectors {counts}; as many were expected for each text encoder")
+    return of_each
+
+
+def _inversion(path: Path, token: str | None, found: TokenVectors, width: int) -> Inversion:
+    """Return the inversion that some vectors are; refuse those of another kind or width."""
     vectors = found.weights
     where = f"{path}'s {found.key} has the shape {list(vectors.shape)}"
     if vectors.dtype != np.float32:

@@ -4,6 +4,7 @@
 {"string_to_token": …, "string_to_param": {"*": vectors}, "name": …}
                                     the original repository, with a ParameterDict, and AUTOMATIC1111
 {"emb_params": vectors}, {"clip_l": vectors}                  kohya's sd-scripts, ComfyUI
+{"clip_l": vectors, "clip_g": vectors}                        the same for Stable Diffusion XL's encoders
 vectors                                                       a tensor alone, in a list or a dictionary
 {"bundle_emb.<token>.string_to_param.*": vectors, …}          beside a LoRA of OneTrainer's
 an image                                                      msd/conversion/sources/embedding_image.py
@@ -12,7 +13,7 @@ an image                                                      msd/conversion/sou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,22 @@ def read_vectors(path: Path) -> list[TokenVectors]:
         TokenVectors(".".join(map(str, keys)) or "tensor", _token(keys) or (name if alone else None), weights)
         for keys, weights in found.items()
     ]
+
+
+def read_of_encoders(path: Path, keys: Collection[str]) -> list[TokenVectors]:
+    """Return the vectors in a file of a model with several text encoders, one of each of these `keys`.
+
+    Raises BadCheckpoint for a file that is damaged, or has other vectors than these.
+    """
+    tensors, name = _opened(path)
+    found = {key: tensors[(key,)] for key in keys if (key,) in tensors}
+    if len(found) < len(keys) or len(tensors) > len(keys):
+        there = ", ".join(".".join(map(str, each)) for each in [*tensors][:3]) or "nothing"
+        raise BadCheckpoint(
+            f"{path} is no textual inversion for {len(keys)} text encoders: it has {there}, and"
+            f" {' and '.join(keys)} were expected"
+        )
+    return [TokenVectors(key, name, weights) for key, weights in found.items()]
 
 
 def not_one(path: Path, names: Iterable[str]) -> BadCheckpoint:

@@ -15,8 +15,8 @@ from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.lora_alpha import peft_config
 from msd.conversion.sources.lora_file import located, open_adapter
 from msd.conversion.sources.lora_layers import layer_changes
+from msd.conversion.sources.lora_model import require_same_model
 from msd.errors import BadConfig
-from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 
 
 def parse(text: str) -> tuple[Path, float]:
@@ -42,14 +42,10 @@ def merge(checkpoint: Checkpoint, files: Sequence[tuple[Path, float]]) -> Checkp
     """Return the checkpoint with LoRA files, each with its scale, merged into its weights one after another.
 
     Reads only headers: a weight changes when it is loaded. Weights that no file changes stay the same object,
-    and a scale of 0 changes nothing. Raises BadConfig for a scale that is not finite or a checkpoint of
-    another family; BadCheckpoint, naming file and tensor, for a file that is damaged, another kind of
-    adapter, or for another model, and at load for values that are not finite.
+    and a scale of 0 changes nothing. Raises BadConfig for a scale that is not finite; BadCheckpoint, naming
+    file and tensor, for a file that is damaged, another kind of adapter, or for another model, and at load
+    for values that are not finite.
     """
-    if files and checkpoint.family is not STABLE_DIFFUSION:
-        raise BadConfig(
-            f"LoRA files can be merged into {STABLE_DIFFUSION.title} only, not {checkpoint.family.title}"
-        )
     for path, scale in files:
         checkpoint = _merged(checkpoint, path, _finite_scale(path, scale))
     return checkpoint
@@ -59,6 +55,7 @@ def _merged(checkpoint: Checkpoint, path: Path, scale: float) -> Checkpoint:
     weights = {component: dict(tensors) for component, tensors in checkpoint.weights.items()}
     changed = set()
     file = open_adapter(path)
+    require_same_model(checkpoint, file)
     for layer, change in layer_changes(checkpoint, file):
         of_layer = weights[layer.component]
         if scale:

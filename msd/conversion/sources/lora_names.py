@@ -12,6 +12,7 @@ Each writer has its conventions; `down` applies first, then `up`; `lora_A` and `
     lora_unet.….attn1.to_q.lora_down.weight, lora_te.text_model.…              OneTrainer
     diffusion_model.input_blocks.1.1.….to_q.lora_up.weight                     ComfyUI
     lycoris_down_blocks_0_….hada_w1_a                                          LyCORIS alone
+    lora_te1_text_model_…, text_encoder_2.…, clip_g.…                          Stable Diffusion XL's encoders
 
 All possible names of the checkpoint's layers are listed and looked up, so that an underscore is never
 mistaken for a dot (diffusers: loaders/lora_conversion_utils.py, utils/state_dict_utils.py).
@@ -19,11 +20,13 @@ mistaken for a dot (diffusers: loaders/lora_conversion_utils.py, utils/state_dic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.models.config import UNetConfig
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION
+from msd.models.families.stable_diffusion_xl import STABLE_DIFFUSION_XL
 
 OLD_TEXT_ENCODER = {"q_proj": "to_q", "k_proj": "to_k", "v_proj": "to_v", "out_proj": "to_out"}
 COMPVIS_RESNET = {
@@ -44,10 +47,31 @@ UNET_PREFIXES = (
     *("", "unet.", PEFT, f"unet.{PEFT}", f"{PEFT}unet.", "lora_unet."),
     *("diffusion_model.", "model.diffusion_model."),
 )
-TEXT_PREFIXES = (
-    *("text_encoder.", PEFT, f"text_encoder.{PEFT}", "lora_te.", "clip_l.", "clip_l.transformer.", "te."),
-    *("text_encoders.clip_l.transformer.", "cond_stage_model.transformer."),
-)
+TEXT_PREFIXES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    STABLE_DIFFUSION.name: {
+        "text_encoder": (
+            *("text_encoder.", PEFT, f"text_encoder.{PEFT}", "lora_te.", "clip_l.", "clip_l.transformer."),
+            *("te.", "text_encoders.clip_l.transformer.", "cond_stage_model.transformer."),
+        ),
+    },
+    STABLE_DIFFUSION_XL.name: {
+        "text_encoder": (
+            *("text_encoder.", f"text_encoder.{PEFT}", "lora_te1.", "clip_l.", "clip_l.transformer."),
+            *("te1.", "text_encoders.clip_l.transformer.", "conditioner.embedders.0.transformer."),
+        ),
+        "text_encoder_2": (
+            *("text_encoder_2.", f"text_encoder_2.{PEFT}", "lora_te2.", "clip_g.", "clip_g.transformer."),
+            *("te2.", "text_encoders.clip_g.transformer."),
+        ),
+    },
+}
+"""What stands before the names of a text encoder's layers, by family and component."""
+
+KOHYA = {
+    STABLE_DIFFUSION.name: {"text_encoder": "lora_te_"},
+    STABLE_DIFFUSION_XL.name: {"text_encoder": "lora_te1_", "text_encoder_2": "lora_te2_"},
+}
+"""The same before names with underscores."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +88,11 @@ def layer_names(checkpoint: Checkpoint) -> dict[str, Layer]:
     names: dict[str, Layer] = {}
     for layer in _layers(checkpoint, "unet"):
         names |= dict.fromkeys(_unet_names(layer, compvis_name(layer, blocks)), Layer("unet", layer))
-    for layer in _layers(checkpoint, "text_encoder"):
-        names |= dict.fromkeys(_text_encoder_names(layer), Layer("text_encoder", layer))
+    for encoder, prefixes in TEXT_PREFIXES[checkpoint.family.name].items():
+        underscored = KOHYA[checkpoint.family.name][encoder]
+        for layer in _layers(checkpoint, encoder):
+            found = _text_encoder_names(layer, encoder, prefixes, underscored)
+            names |= dict.fromkeys(found, Layer(encoder, layer))
     return names
 
 
@@ -90,13 +117,13 @@ def _unet_names(layer: str, theirs: str) -> Iterator[str]:
         yield from (f"lora_unet_{underscored}", f"lycoris_{underscored}")
 
 
-def _text_encoder_names(layer: str) -> Iterator[str]:
+def _text_encoder_names(layer: str, encoder: str, prefixes: Iterable[str], underscored: str) -> Iterator[str]:
     block, _, last = layer.rpartition(".")
     for root in ("", "text_model."):
-        yield f"lora_te_{(root + layer).replace('.', '_')}"
+        yield f"{underscored}{(root + layer).replace('.', '_')}"
         for projection in {last, OLD_TEXT_ENCODER.get(last, last)}:
-            yield f"text_encoder.{root}{block}.{projection}"
-        yield from (f"{prefix}{root}{layer}" for prefix in TEXT_PREFIXES)
+            yield f"{encoder}.{root}{block}.{projection}"
+        yield from (f"{prefix}{root}{layer}" for prefix in prefixes)
 
 
 def compvis_name(layer: str, blocks: dict[str, str]) -> str:
@@ -116,6 +143,8 @@ def compvis_blocks(config: UNetConfig) -> dict[str, str]:
         "conv_in": "input_blocks.0.0",
         "time_embedding.linear_1": "time_embed.0",
         "time_embedding.linear_2": "time_embed.2",
+        "add_embedding.linear_1": "label_emb.0.0",
+        "add_embedding.linear_2": "label_emb.0.2",
         "mid_block.resnets.0": "middle_block.0",
         "mid_block.attentions.0": "middle_block.1",
         "mid_block.resnets.1": "middle_block.2",

@@ -38,9 +38,6 @@ ON_INPUT, SCALES = ".on_input", ".weight"
 """The ends of the two tensors of (IA)^3."""
 
 REFUSED = {
-    "is for Stable Diffusion XL, which has two text encoders": (
-        r"\Alora_te[12]_|\Atext_encoder_2\.|\Aclip_g\."
-    ),
     "is a ControlNet LoRA": r"\Alora_controlnet\Z|\Alllite_|(\A|\.)(zero_convs|input_hint_block)\.",
     "is an OFT or BOFT, which rotates weights": r"\.(b?oft_|boft_)",
     "is a GLoRA": r"\.[ab][12m]\.weight\Z",
@@ -69,7 +66,7 @@ def refuse_others(path: Path, keys: Iterable[str]) -> None:
             if re.search(pattern, key):
                 raise BadCheckpoint(
                     f"{path} {what}: it has {key}; only LoRA, LoHa, LoKr, DoRA, differences and LyCORIS's"
-                    " (IA)^3, for the U-Net and one text encoder, are supported"
+                    " (IA)^3, for the U-Net and the text encoders, are supported"
                 )
 
 

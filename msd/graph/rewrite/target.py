@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from msd.graph.prediction.device import ConvSize, Device
@@ -13,12 +14,14 @@ from msd.graph.rewrite.spelling import Spelling
 class Target:
     """The device that a graph is for, and the choices of how to write it.
 
-    `gelu_clip` is the M of clipped GELU (arXiv 2307.01193, section 3.1).
+    `gelu_clip` is the M of clipped GELU (arXiv 2307.01193, section 3.1). `largest` are the magnitudes that
+    activations reached, by the names of tensors; empty where none were measured.
     """
 
     device: Device = field(default_factory=Device)
     gelu_clip: float = 10.0
     spelling: Spelling = field(default_factory=Spelling)
+    largest: Mapping[str, float] = field(default_factory=dict)
 
     def fits(self, conv: ConvSize) -> bool:
         """Whether a convolution's weights are within the device's known limits."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from msd.bundle import open_bundle
 from msd.compress.calibration.image_inputs import image_port, scene_inputs
 from msd.compress.calibration.inputs import read_arrays
+from msd.compress.calibration.ranges import Range, audit
 from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array
 from msd.graph.tflite import read
-from msd.measure.report.ranges import Range, audit
 from msd.measure.report.report import Audit, OutOfRange
 from msd.run.runners.interpreter import check
 from msd.run.runners.random_inputs import random_inputs

@@ -93,6 +93,7 @@ class Family:
     for configurations, by component, that cannot work together; `needs` returns the names of the optional
     components that a model with such configurations cannot do without. `index` has what a model_index.json
     must say where it says anything, and `scaling_factor` is that of latents where only weights are known.
+    `overflowing` are components whose activations float16 does not hold in some public checkpoints.
     Raises ValueError for calls that no pipeline can run.
     """
 
@@ -105,6 +106,7 @@ class Family:
     needs: Callable[[Mapping[str, Any]], tuple[str, ...]] = _nothing
     index: Mapping[str, Any] = field(default_factory=dict)
     scaling_factor: float = 1.0
+    overflowing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         try:

@@ -32,7 +32,7 @@ from msd.run.runners.runner import Conditions, Precision
 from msd.run.runtime.components import LoadedNetwork, Wrap, open_component
 from msd.run.runtime.denoiser import Denoiser
 from msd.run.runtime.execution import Execution, NetworksInMemory
-from msd.run.runtime.finite import require_finite
+from msd.run.runtime.finite import require_finite, require_picture
 from msd.run.runtime.guidance import Guidance
 from msd.run.runtime.image import GeneratedImage, pixels
 from msd.run.runtime.image_batch import ImageBatch, image_batches
@@ -359,7 +359,8 @@ class Pipeline:
         call = wiring.preview if is_preview and wiring.preview else wiring.decoder
         spec = tensor_of(self.bundle, call, "image")
         image: Float = decoder.rows(spec.name, {call.inputs[0].name: latent}).reshape(spec.shape[1:])
-        shown = pixels(require_finite(image, f"the image of the {title_of(decoder.name)}"))
+        require = require_finite if is_preview else require_picture
+        shown = pixels(require(image, f"the image of the {title_of(decoder.name)}"))
         return paste(shown, request.image) if request.image and request.paste else shown
 
     def _metadata(self, request: Request) -> dict[str, Any]:

@@ -26,6 +26,11 @@ SMALLEST_NORMAL = 2.0**-14
 """float16: larger values become infinite, and smaller ones lose digits, down to 0 below 2⁻²⁴."""
 
 CURES = {
+    "ADD": "scale_activations",
+    "CONV_2D": "scale_activations",
+    "RESHAPE": "scale_activations",
+    "RESIZE_NEAREST_NEIGHBOR": "scale_activations",
+    "SUB": "scale_activations",
     "BATCH_MATMUL": "scale_query",
     "SQUARE": "lower_group_norm",
     "SQUARED_DIFFERENCE": "lower_group_norm",
@@ -36,7 +41,9 @@ CURES = {
     "MEAN": "lower_group_norm",
     "SUM": "lower_group_norm",
 }
-"""Rewrites that keep the results of such operations small, where their pattern is found."""
+"""Rewrites that keep the results of such operations small, where their pattern is found; of
+scale_activations, where a conversion has measured them.
+"""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,94 @@
+"""The magnitudes that a component's activations reach, measured where float16 may not hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from msd.compress.calibration.image_inputs import scene_inputs
+from msd.compress.calibration.ranges import LARGEST, audit
+from msd.conversion.job import Job
+from msd.conversion.trace import traced_model
+from msd.files.scratch import scratch_folder
+from msd.graph import tflite
+from msd.graph.ir import Graph
+from msd.graph.ir.weights import Array
+from msd.graph.rewrite import apply
+from msd.run.runners.interpreter import Interpreter
+
+RULE = "scale_activations"
+CELLS = 16
+"""The most rows and columns of the latents that are decoded: activations do not grow with an image."""
+
+Reached = Mapping[str, float]
+"""The largest magnitude of each activation, by the name of its tensor."""
+
+
+def measured(job: Job, names: Iterable[str]) -> dict[str, Reached]:
+    """Return what the activations of those components reach, on one image, that the family says may overflow.
+
+    The image is one of the demo's scenes as the checkpoint's own autoencoder encodes it, or of one without
+    an encoder random latents. Empty without the rewrite that needs them.
+    """
+    if RULE not in (rule.name for rule in job.settings.active_rules):
+        return {}
+    return {name: _reached(job, name) for name in names if name in job.family.overflowing}
+
+
+def too_large(name: str, reached: Reached, graph: Graph, scaled: int) -> Iterator[str]:
+    """Yield a sentence where activations of `graph` were too large: `scaled` of them now, or still so."""
+    left = [tensor.name for tensor in graph.tensors() if not reached.get(tensor.name, 0.0) <= LARGEST]
+    if not scaled and not left:
+        return
+    cure = f"{scaled} sums of layers are scaled by powers of two, which normalisation undoes exactly"
+    if left:
+        cure = f"{left[0]} cannot be scaled, so images in float16 may be black"
+    largest = max(reached.values())
+    yield f"{name} computes numbers up to {largest:.3g} on an image, and float16 ends at 65504: {cure}"
+
+
+def _reached(job: Job, name: str) -> Reached:
+    small = _small(job)
+    with scratch_folder() as folder:
+        path = _write(small, name, folder)
+        ranges = audit(path, [{"latent": _latents(small, name, folder)}])
+    return {each.tensor: each.largest for each in ranges if "~" not in each.tensor}
+
+
+def _small(job: Job) -> Job:
+    """Return the job for one small image."""
+    size = job.size
+    rows, columns = (min(cells, CELLS) for cells in (size.rows, size.columns))
+    return replace(job, sizes=(replace(size, rows=rows, columns=columns, batch=1),))
+
+
+def _write(job: Job, name: str, folder: Path) -> Path:
+    model, settings = traced_model(job, name), job.settings
+    apply(model.main, settings.active_rules, settings.effective_target)
+    path = folder / f"{name}.tflite"
+    tflite.write(model, path, threads=settings.jobs)
+    return path
+
+
+def _latents(job: Job, decoder: str, folder: Path) -> Array:
+    """Return latents (1, rows, columns, channels) as a scheduler returns them."""
+    encoder, channels = job.family.image_encoder, job.checkpoint.configs[decoder].latent_channels
+    if encoder is None or not _encodes(job, encoder.name, channels):
+        shape = (1, job.size.rows, job.size.columns, channels)
+        return np.random.default_rng(0).standard_normal(shape, np.float32)
+    with Interpreter(_write(job, encoder.name, folder)) as network:
+        first, *_ = scene_inputs(network.inputs["image"])
+        (found,) = network.run(first).values()
+    latents: Array = found[..., :channels] * job.checkpoint.configs[encoder.name].scaling_factor
+    return latents
+
+
+def _encodes(job: Job, encoder: str, channels: int) -> bool:
+    """Whether the checkpoint has an encoder, and it reads colours and makes such latents."""
+    config = job.checkpoint.configs.get(encoder)
+    if encoder not in job.checkpoint.weights or config is None:
+        return False
+    return (config.in_channels, config.latent_channels, config.scale) == (3, channels, job.size.scale)
