@@ -95,6 +95,7 @@ def configuration_of(job: Job) -> Configuration:
         sizes=image_sizes(job) if len(job.sizes) > 1 else (),
         spelling=spelling.name if spelling.forms else "",
         attention=job.settings.attention if job.settings.attention == "composite" else "",
+        controls=tuple(call.control for call in job.family.calls if call.control),
     )
 
 

@@ -128,4 +128,5 @@ STABLE_DIFFUSION_XL = Family(
     require_fit=require_fit,
     index={"force_zeros_for_empty_prompt": True, "requires_aesthetics_score": False},
     scaling_factor=0.13025,
+    takes_controls=True,
 )
