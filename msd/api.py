@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from msd.run.runners.runner import Precision
     from msd.run.runtime.image import GeneratedImage
     from msd.run.runtime.initial_image import Fit
-    from msd.run.runtime.pipeline import OnStep
     from msd.run.runtime.prompt_syntax import PromptSyntax
+    from msd.run.runtime.step_counter import OnStep
 
 __all__ = [
     "Bundle",
@@ -53,7 +53,17 @@ OPTIONS = tuple(options())
 """The names of a conversion's options."""
 
 UNCHANGED = (
-    *("lora", "vae", "preview_vae", "embeddings", "clip_skip", "prompt_chunks", "scheduler", "steps"),
+    *(
+        "lora",
+        "vae",
+        "preview_vae",
+        "controlnets",
+        "embeddings",
+        "clip_skip",
+        "prompt_chunks",
+        "scheduler",
+        "steps",
+    ),
     *("guidance", "networks", "batch", "height", "width", "prediction_type", "attention", "jobs", "force"),
 )
 """Options that are settings of a conversion as they are."""
@@ -100,6 +110,11 @@ def generate(
     strength: float | None = None,
     fit: Fit = "crop",
     paste: bool = True,
+    controls: Sequence[str] = (),
+    control_from: float = 0.0,
+    control_until: float = 1.0,
+    guess: bool = False,
+    from_photo: bool = False,
     scheduler: str | None = None,
     size: ImageSize | None = None,
     backend: str = "cpu",
@@ -113,11 +128,14 @@ def generate(
     and `size`, one of the bundle's sizes, is by default the first. With `image`, a file, generation begins
     from it, changes it by `strength`, and repaints it only where `mask` is white; `fit` says how the files
     are fitted to the model's size, and `paste=False` leaves the rest as the autoencoder decodes it
-    (docs/image-to-image.md). For several images with the networks loaded once,
-    use `msd.run.runtime.pipeline.Pipeline`. `save(path)` of the result writes a file, and `remarks` in its
-    metadata are sentences on what was not used. Raises MsdError.
+    (docs/image-to-image.md). ControlNets steer by the pictures in `controls`, NAME=FILE[:SCALE] each, in the
+    part of the steps between `control_from` and `control_until`, with `guess` although the prompt does not
+    describe them, and with `from_photo` by the photograph's edges (docs/controlnet.md). For several images
+    with the networks loaded once, use `msd.run.runtime.pipeline.Pipeline`. `save(path)` of the result writes
+    a file, and `remarks` in its metadata are sentences on what was not used. Raises MsdError.
     """
     from msd.conversion.sizes.pick import one_size
+    from msd.run.runtime.control_file import parse_control, read_control
     from msd.run.runtime.needs import read_initial_image
     from msd.run.runtime.pipeline import Pipeline
 
@@ -138,6 +156,11 @@ def generate(
             paste=paste,
             prompt_syntax=prompt_syntax,
             on_step=on_step,
+            controls=[
+                read_control(picked, parse_control(each), control_from, control_until, fit, from_photo)
+                for each in controls
+            ],
+            guess=guess,
         )
 
 

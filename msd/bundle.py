@@ -2,6 +2,7 @@
 
     text_encoder.tflite  unet.tflite  vae_decoder.tflite
     vae_encoder.tflite   on request, and in bundles of models that read an image, such as those for inpainting
+    controlnet_NAME.tflite   of each ControlNet, whose residuals the U-Net then takes
     token_embedding.tflite   before the text encoder, in bundles for TensorFlow Lite's GPU delegate alone
     tokenizer/           vocab.json, merges.txt, tokenizer_config.json, special_tokens_map.json
     scheduler/           scheduler_config.json
@@ -19,13 +20,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msd.bounds import MOST_GUIDANCE, MOST_STEPS
-from msd.errors import BadBundle
+from msd.errors import BadBundle, BadConfig
 from msd.files import schema
 from msd.files.names import require_text
 from msd.files.publication import complete
 from msd.graph.ledger import ComponentLedger
-from msd.models.families import FIRST, Component, Family, families, find_family, title_of
+from msd.models.families import FIRST, Family, families, find_family, title_of
 from msd.models.families.calls import Call, require_order, require_single
+from msd.models.families.control import with_controls
 from msd.models.families.wiring import Wiring, wire
 from msd.tensor_spec import TensorSpec
 
@@ -111,7 +113,8 @@ class Configuration:
     `networks`: "msd" for our own, "keras-cv" for keras-cv's. `prompt_chunks`: how many outputs of the
     text encoder the denoiser takes. `sizes` lists all image sizes where there are several, `height` and
     `width` are the first's. `spelling`, `attention` and `interface` are named where they are not msd's
-    standard. In the file, each component's settings stand under its name.
+    standard. `controls` are the names of ControlNets. In the file, each component's settings stand under its
+    name.
     """
 
     height: int
@@ -125,6 +128,7 @@ class Configuration:
     spelling: str = field(default="", metadata=schema.UNLESS_EMPTY)
     attention: str = field(default="", metadata=schema.UNLESS_EMPTY)
     interface: str = field(default="", metadata=schema.UNLESS_EMPTY)
+    controls: tuple[str, ...] = field(default=(), metadata=schema.UNLESS_EMPTY)
 
     @property
     def all_sizes(self) -> tuple[ImageSize, ...]:
@@ -215,8 +219,8 @@ class Bundle:
 
     @property
     def family(self) -> Family:
-        """The family of its model."""
-        return find_family(self.manifest.family)
+        """The family of its model, with its ControlNets."""
+        return family_of(self.manifest)
 
     @cached_property
     def wiring(self) -> Wiring:
@@ -243,16 +247,10 @@ class Bundle:
     def component(self, name: str) -> ConvertedFile:
         """Return the manifest's entry for a component; raises BadBundle if there is no such component."""
         if name not in self.manifest.components:
-            if name in self.family.names and self.family.component(name).optional:
-                raise BadBundle(
-                    f"{self.folder} has no {name}; {self._remedy(self.family.component(name))} writes one"
-                )
+            if name in self.family.names and (option := self.family.component(name).option):
+                raise BadBundle(f"{self.folder} has no {name}; msd convert {option} writes one")
             raise BadBundle(f"{self.folder} has no {name}; {self._need(name)}")
         return self.manifest.components[name]
-
-    def _remedy(self, component: Component) -> str:
-        is_preview = component is self.family.preview
-        return "msd convert --preview-vae PATH" if is_preview else f"msd convert --also {component.name}"
 
     @property
     def model_hash(self) -> str:
@@ -288,11 +286,11 @@ def load_manifest(path: Path) -> Manifest:
     except ValueError as error:
         raise BadBundle(str(error)) from error
     _check_names(path, manifest)
-    _check_family(path, manifest)
-    _check_calls(path, manifest)
     try:
+        _check_family(path, manifest)
+        _check_calls(manifest)
         _check_numbers(manifest)
-    except ValueError as error:
+    except (BadConfig, ValueError) as error:
         raise BadBundle(f"{path} is not a manifest: {error}") from error
     return manifest
 
@@ -321,6 +319,11 @@ def _check_names(path: Path, manifest: Manifest) -> None:
             raise BadBundle(f"{path} puts {name} in {component.file!r}, which is not a plain file name")
 
 
+def family_of(manifest: Manifest) -> Family:
+    """Return the family of a manifest's model, with its ControlNets; raises BadConfig for wrong ones."""
+    return with_controls(find_family(manifest.family), manifest.configuration.controls)
+
+
 def _check_family(path: Path, manifest: Manifest) -> None:
     """Refuse a family that this msd does not know, and components that the family does not have."""
     known = families()
@@ -329,7 +332,7 @@ def _check_family(path: Path, manifest: Manifest) -> None:
             f"{path} is of the family {manifest.family!r}, and this msd knows {', '.join(known)};"
             " a newer msd is needed"
         )
-    family = known[manifest.family]
+    family = family_of(manifest)
     for name in manifest.components:
         if name not in family.files:
             files = ", ".join(family.files)
@@ -339,17 +342,14 @@ def _check_family(path: Path, manifest: Manifest) -> None:
             raise BadBundle(f"{path} is not a manifest: manifest.json.configuration lacks {name!r}")
 
 
-def _check_calls(path: Path, manifest: Manifest) -> None:
-    """Refuse calls that no pipeline can run, such as those of an edited manifest."""
-    absent = (c for c in find_family(manifest.family).calls if c.component not in manifest.components)
+def _check_calls(manifest: Manifest) -> None:
+    """Raise ValueError, with a clause, for calls that no pipeline can run, as an edited manifest has."""
+    absent = (c for c in family_of(manifest).calls if c.component not in manifest.components)
     elsewhere = {output.value for call in absent for output in call.outputs}
-    try:
-        for call in manifest.calls:
-            require_single(call)
-            _require_ports(call, manifest.components)
-        require_order(manifest.calls, elsewhere)
-    except ValueError as error:
-        raise BadBundle(f"{path} is not a manifest: {error}") from error
+    for call in manifest.calls:
+        require_single(call)
+        _require_ports(call, manifest.components)
+    require_order(manifest.calls, elsewhere)
 
 
 def _require_ports(call: Call, files: dict[str, ConvertedFile]) -> None:
@@ -390,8 +390,7 @@ def _check_numbers(manifest: Manifest) -> None:
 def _check_file(path: Path, expected: ConvertedFile, verify: bool) -> None:
     if not path.is_file():
         raise BadBundle(f"{path} is missing, though {MANIFEST} lists it; convert the checkpoint again")
-    if path.stat().st_size != expected.bytes:
-        size = path.stat().st_size
+    if (size := path.stat().st_size) != expected.bytes:
         raise BadBundle(
             f"{path} has {size} bytes and {MANIFEST} says {expected.bytes}; convert the checkpoint again"
         )

@@ -13,7 +13,7 @@ from scripts.source_modules import Module, Modules, imports, in_folder
 COMPONENT_NAMES = {"text_encoder", "unet", "vae_decoder", "token_embedding"}
 NAMED_IN = ("msd.models.families", "msd.conversion.sources")
 """The modules in which component names may be literals: families define them, checkpoints spell them."""
-FAMILY_LANGUAGE = ("calls", "family", "wiring")
+FAMILY_LANGUAGE = ("calls", "family", "wiring", "control")
 """The modules of msd/models/families that every family is described with."""
 OF_ONE_FAMILY = (
     "msd.train.distill",

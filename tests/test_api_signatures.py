@@ -97,6 +97,7 @@ WRONG: dict[str, list[Any]] = {
     "force": ["yes", 1, None],
     "lora": ["a.safetensors", ["a.safetensors"], [("a", "1")], [("a", 1.0, 2)], [("a", True)], None],
     "embeddings": ["a.pt", [("a.pt", 1)], ["a.pt"], None],
+    "controlnets": ["a.pth", [("a.pth", 1)], ["a.pth"], None],
     "vae": ["a.safetensors", [1], None],
     "preview_vae": [1, ["a"]],
     "clip_skip": [-1, 257, 1.0, True, None],

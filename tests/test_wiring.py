@@ -157,16 +157,18 @@ def close(what: str, found: np.ndarray, wanted: np.ndarray) -> None:
     )
 
 
-def image_levels() -> np.ndarray:
-    return np.rint((photo().pixels[0].astype(np.float64) + 1) * 127.5).astype(np.int64)
+def argb_of(pixels: np.ndarray) -> list[int]:
+    """Return the colours of pixels (1, height, width, 3) in [-1, 1], as Android has them."""
+    levels = np.rint((pixels[0].astype(np.float64) + 1) * 127.5).astype(np.int64)
+    argb = (levels[..., 0] << 16 | levels[..., 1] << 8 | levels[..., 2]) - (1 << 24)
+    return [int(each) for each in argb.ravel()]
 
 
 def test_kotlin(app: Path, recorded: dict[str, Any], kotlin: Jvm) -> None:
-    player, levels, mask = Player(recorded), image_levels(), photo().mask
+    player, mask = Player(recorded), photo().mask
     assert mask is not None
-    argb = (levels[..., 0] << 16 | levels[..., 1] << 8 | levels[..., 2]) - (1 << 24)
     image = {
-        "argb": argb.ravel().tolist(),
+        "argb": argb_of(photo().pixels),
         "strength": STRENGTH,
         "mask": sent(mask.astype(np.uint8)),
     }
@@ -202,7 +204,8 @@ const open = async (role) => ({
 });
 const tokenizers = mapped(app.tokenizers, (facts) => new Tokenizer(tokens, merges, facts));
 const image = photo ? { ...photo, pixels: floats(photo.pixels), mask: floats(photo.mask) } : undefined;
-const made = await new Pipeline(app, tokenizers, open).generate({ ...request, image });
+const controls = request.controls?.map((each) => ({ ...each, pixels: floats(each.pixels) }));
+const made = await new Pipeline(app, tokenizers, open).generate({ ...request, image, controls });
 console.log(JSON.stringify({ given, latents: sent(made.latents), rgba: sent(made.rgba) }));
 """
 )

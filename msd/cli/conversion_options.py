@@ -52,10 +52,17 @@ def _inversions(ctx: click.Context, parameter: click.Parameter, value: tuple[str
     return [*map(embedding.parse, value)]
 
 
+def _controlnets(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> list[Any]:
+    from msd.conversion.sources import controlnet
+
+    return [*map(controlnet.parse, value)]
+
+
 CALLBACKS: dict[str, Parse] = {
     "recipe": _recipe,
     "lora": _loras,
     "embeddings": _inversions,
+    "controlnets": _controlnets,
 }
 """What reads a value further, or refuses it."""
 

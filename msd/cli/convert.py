@@ -19,7 +19,7 @@ from msd.cli.progress import conversion_progress
 from msd.cli.pruning import print_pruning, save_report
 from msd.cli.tables import print_table
 from msd.files.targets import require_writable
-from msd.models.families import find_family, title_of
+from msd.models.families import title_of
 
 if TYPE_CHECKING:
     from msd.bundle import Conversion, Manifest
@@ -30,8 +30,17 @@ if TYPE_CHECKING:
 GROUPS = {
     "Basics": ("output", "recipe", "device", "sizes", "dry_run", "force", "help"),
     "Model": (
-        *("lora", "vae", "preview_vae", "embeddings", "clip_skip", "prompt_chunks", "scheduler", "steps"),
-        *("guidance", "components", "also", "batch", "prediction_type", "calibration"),
+        *(
+            "lora",
+            "vae",
+            "preview_vae",
+            "controlnets",
+            "embeddings",
+            "clip_skip",
+            "prompt_chunks",
+            "scheduler",
+        ),
+        *("steps", "guidance", "components", "also", "batch", "prediction_type", "calibration"),
     ),
 }
 
@@ -170,7 +179,9 @@ def _print_shared(file: SharedFile) -> None:
 
 
 def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -> None:
-    family = find_family(manifest.family)
+    from msd.bundle import family_of
+
+    family = family_of(manifest)
     for name, part in manifest.components.items():
         ledger = manifest.ledger.get(name)
         origin = f"of {ledger.before} traced" if ledger else f"for the {part.runs_on.upper()}"

@@ -45,6 +45,7 @@ def _image_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path
 GROUPS = {
     "Basics": ("prompt", "negative_prompt", "seed", "count", "steps", "output", "backend", "force", "help"),
     "Model": ("guidance", "scheduler", "size", "prompt_syntax", "image", "mask", "strength", "fit", "paste"),
+    "Control": ("controls", "control_from", "control_until", "guess", "from_photo"),
 }
 
 
@@ -245,6 +246,8 @@ def _say_least_steps(pipeline: Pipeline, request: Request) -> None:
 def _say_what_is_read(request: Request) -> None:
     if request.image:
         say(request.image.description, err=True)
+    for control in request.controls:
+        say(f"{control.name} steers by {control.description}", err=True)
 
 
 def _print_image(path: Path, image: GeneratedImage, seconds: float, as_json: bool) -> None:

@@ -12,15 +12,18 @@ from msd.bounds import MOST_IMAGES, MOST_PROMPT
 from msd.cli import options
 from msd.cli.backend_choice import generating_backend
 from msd.cli.options import FILE
+from msd.errors import BadConfig
 
 if TYPE_CHECKING:
     from msd.bundle import Bundle
+    from msd.run.runtime.control_file import ControlFile
     from msd.run.runtime.initial_image import Fit
     from msd.run.runtime.request import Request
 
     MakeRequests: TypeAlias = Callable[[Bundle], list[Request]]
     """Returns the requests for images of a bundle."""
 
+OF_CONTROLS = ("control_from", "control_until", "guess", "from_photo")
 SYNTAXES = click.Choice(["plain", "weights"])
 EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 
@@ -36,6 +39,16 @@ def _prompt(ctx: click.Context, param: click.Parameter, value: str) -> str:
     return value
 
 
+def _controls(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[ControlFile, ...]:
+    """Refuse what is no name of a ControlNet with a picture."""
+    from msd.run.runtime.control_file import parse_control
+
+    try:
+        return tuple(map(parse_control, value))
+    except BadConfig as problem:
+        raise click.BadParameter(str(problem)) from problem
+
+
 def _requests(
     image: Path | None,
     mask: Path | None,
@@ -46,6 +59,10 @@ def _requests(
     images: int | None,
     steps: int | None,
     guidance: float | None,
+    controls: tuple[ControlFile, ...],
+    control_from: float,
+    control_until: float,
+    from_photo: bool,
     **settings: Any,
 ) -> MakeRequests:
     """Return a function that returns a request for each image, with consecutive seeds.
@@ -53,18 +70,28 @@ def _requests(
     `images` is the former name of `count`.
     """
     if image is None:
-        options.refuse_given(("mask", "strength", "fit"), "without --image")
+        options.refuse_given(("mask", "strength"), "without --image")
+    if image is None and not controls:
+        options.refuse_given(("fit",), "without --image or --control")
+    if not controls:
+        options.refuse_given(OF_CONTROLS, "without --control")
+    if from_photo and len(controls) > 1:
+        raise click.UsageError(
+            "--from-photo finds the edges of one photograph, and there are several --control."
+        )
     if mask is None:
         options.refuse_given(("paste",), "without --mask")
 
     def make(bundle: Bundle) -> list[Request]:
+        from msd.run.runtime.control_file import read_control
         from msd.run.runtime.needs import read_initial_image
         from msd.run.runtime.request import Request
 
         start = read_initial_image(bundle, image, mask, fit)
         own = bundle.manifest.images.unless(steps, guidance)
+        steering = [read_control(bundle, c, control_from, control_until, fit, from_photo) for c in controls]
         common = {"steps": own.steps, "guidance": own.guidance, "image": start, "paste": paste, **settings}
-        return [Request(seed=seed + i, **common) for i in range(images or count)]
+        return [Request(seed=seed + i, controls=tuple(steering), **common) for i in range(images or count)]
 
     return make
 
@@ -109,6 +136,32 @@ request_options = options.gathered(
         default="crop",
         show_default=True,
         help="Crop the centre of the image to the model's aspect ratio, or distort the image.",
+    ),
+    click.option(
+        "--control",
+        "controls",
+        callback=_controls,
+        multiple=True,
+        metavar="NAME=FILE[:SCALE]",
+        help="Steer by this picture with the ControlNet of that name; may be repeated.  [default: scale 1]",
+    ),
+    click.option(
+        "--control-from",
+        type=options.Number(0, 1),
+        default=0.0,
+        show_default=True,
+        help="The part of the steps before which pictures do not steer.",
+    ),
+    click.option(
+        "--control-until",
+        type=options.Number(0, 1),
+        default=1.0,
+        show_default=True,
+        help="The part of the steps after which pictures do not steer.",
+    ),
+    click.option("--guess", is_flag=True, help="Steer although the prompt does not describe the picture."),
+    click.option(
+        "--from-photo", is_flag=True, help="Steer by Canny's edges of the picture, which is a photograph."
     ),
     click.option(
         "--paste/--no-paste",

@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem
 from msd.bounds import MOST_GUIDANCE, MOST_SEED, MOST_STEPS, MOST_THREADS
 from msd.errors import BadConfig
 from msd.models.families import component_names, file_names, optional_names
+from msd.models.families.control import PREFIX
 
 if TYPE_CHECKING:
     from msd.bundle import ImageSize
@@ -32,12 +33,15 @@ DAY = 86_400.0
 
 
 class LateChoice(click.ParamType[str]):
-    """One of the names that `names` returns when a command is parsed, not when it is imported."""
+    """One of the names that `names` returns when a command is parsed, not when it is imported.
+
+    Names that begin with `prefix`, if there is one, are not listed, and accepted.
+    """
 
     name = "choice"
 
-    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
-        self.names = names
+    def __init__(self, names: Callable[[], Iterable[str]], prefix: str = "") -> None:
+        self.names, self._prefix = names, prefix
 
     @property
     def choice(self) -> click.Choice[str]:
@@ -50,6 +54,8 @@ class LateChoice(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name; fails for one that is not among them."""
+        if self._prefix and str(value).startswith(self._prefix):
+            return str(value)
         return self.choice.convert(value, param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
@@ -111,14 +117,14 @@ def size(help: str) -> Callable[[Decorated], Decorated]:
     return click.option("--size", type=SizeType(), help=f"{help}, of a bundle of several sizes.")
 
 
-COMPONENT = LateChoice(component_names)
-"""A component of any family."""
+COMPONENT = LateChoice(component_names, PREFIX)
+"""A component of any family, or a ControlNet."""
 
 OPTIONAL_COMPONENT = LateChoice(optional_names)
 """A component of any family that is not converted unless the model needs it."""
 
-FILE_NAME = LateChoice(file_names)
-"""A file of any family, by its name without ending."""
+FILE_NAME = LateChoice(file_names, PREFIX)
+"""A file of any family, or of a ControlNet, by its name without ending."""
 
 
 def refuse_given(names: Iterable[str], because: str) -> None:

@@ -15,6 +15,7 @@ from msd.conversion.schedule import image_defaults, scheduler_config
 from msd.conversion.settings import Settings
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.clip_skip import skip_layers
+from msd.conversion.sources.controlnet import add_controls
 from msd.conversion.sources.embedding import add
 from msd.conversion.sources.formats import open_checkpoint
 from msd.conversion.sources.keras_cv import networks as keras_cv
@@ -138,6 +139,7 @@ def _open_changed(path: Path, settings: Settings) -> Checkpoint:
         checkpoint = add_preview(checkpoint, settings.preview_vae)
     checkpoint = merge(checkpoint, settings.lora)
     checkpoint = add(skip_layers(checkpoint, settings.clip_skip), settings.embeddings)
+    checkpoint = add_controls(checkpoint, settings.controlnets)
     return replace(checkpoint, scheduler=scheduler_config(checkpoint.scheduler, settings.scheduler))
 
 

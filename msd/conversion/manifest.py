@@ -96,6 +96,7 @@ def configuration_of(job: Job) -> Configuration:
         spelling=spelling.name if spelling.forms else "",
         attention=job.settings.attention if job.settings.attention == "composite" else "",
         interface=job.settings.interface.name if job.settings.interface else "",
+        controls=tuple(call.control for call in job.family.calls if call.control),
     )
 
 

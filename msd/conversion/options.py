@@ -73,6 +73,14 @@ class ConversionOptions:
         "Convert this tiny autoencoder too, to decode previews.",
         metavar="PATH",
     )
+    controlnets: Sequence[tuple[Path, str | None]] = _option(
+        (),
+        pairs((str, type(None)), "its name or None"),
+        "Convert this ControlNet too, by whose residuals a picture steers; may be repeated.",
+        flag="--controlnet",
+        metavar="PATH[:NAME]",
+        shown="the name of the folder or file",
+    )
     embeddings: Sequence[tuple[Path, str | None]] = _option(
         (),
         pairs((str, type(None)), "its token or None"),

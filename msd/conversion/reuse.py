@@ -81,8 +81,9 @@ def reusable_files(job: Job, out: Path, old: Manifest, source: Source) -> dict[s
 def _is_compatible(old: Manifest, source: Source, configuration: Configuration) -> bool:
     """Return whether the components of `old` and new ones form one bundle."""
     before, now = to_json(old.configuration), to_json(configuration)
-    # Older manifests have fewer keys, but one without sizes is of one size.
-    same = now == {**now, **before} and old.configuration.sizes == configuration.sizes
+    # Older manifests have fewer keys; one without sizes is of one size, and without controls it has none.
+    configured = [(each.sizes, each.controls) for each in (old.configuration, configuration)]
+    same = now == {**now, **before} and configured[0] == configured[1]
     return same and _is_same_checkpoint(old.source, source)
 
 
@@ -101,6 +102,8 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
     if old.source.embeddings != source.embeddings:
         tokens = ", ".join(f"{each.tokens[0]} of {each.file}" for each in old.source.embeddings)
         return f"a conversion with the embeddings {tokens or '(none)'}"
+    if old.configuration.controls != configuration.controls:
+        return f"a conversion with the ControlNets {', '.join(old.configuration.controls) or '(none)'}"
     same = _is_same_checkpoint(old.source, source)
     if not same and old.source.replaced != source.replaced:
         others = ", ".join(dict.fromkeys(file for files in old.source.replaced.values() for file in files))

@@ -26,9 +26,10 @@ class Settings:
     there are any, take their place, and every size-dependent network is converted for each. `lora` are files
     to merge into the weights, each with its scale; `embeddings` are textual inversions, each with its token,
     or None for the file's own. `vae` replaces the checkpoint's autoencoder, and `preview_vae` adds a decoder
-    for previews (msd/conversion/sources/vae.py). `clip_skip` layers of the text encoder are dropped, and the
-    denoiser takes `prompt_chunks` of its outputs. `scheduler`, NAME[+SCALE][:SETTING=VALUE,…], replaces the
-    checkpoint's;
+    for previews (msd/conversion/sources/vae.py). `controlnets` are added, each with its name, or None for
+    that of its file (msd/conversion/sources/controlnet.py). `clip_skip` layers of the text encoder are
+    dropped, and the denoiser takes `prompt_chunks` of its outputs. `scheduler`,
+    NAME[+SCALE][:SETTING=VALUE,…], replaces the checkpoint's;
     `steps` and `guidance` replace the defaults of images that follow from it. `pruning` overrides the
     recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv,
     "auto" for our own. `attention`: "composite" for LiteRT's own composite operator, which phones may
@@ -55,6 +56,7 @@ class Settings:
     prompt_chunks: int = 1
     vae: Sequence[Path] = ()
     preview_vae: Path | None = None
+    controlnets: Sequence[tuple[Path, str | None]] = ()
     networks: str = "auto"
     pruning: Pruning | None = None
     calibration: Calibration | None = None
@@ -119,7 +121,7 @@ class Settings:
             raise BadConfig(f"there is no component {sorted(unknown)}; choose from {list(family.names)}")
         previews = (family.preview.name,) if self.preview_vae and family.preview else ()
         asked = self.components or (*family.required, *needed)
-        return family.ordered((*asked, *self.also, *previews))
+        return family.ordered((*asked, *self.also, *previews, *family.controls))
 
     def pruning_of(self, family: Family) -> Pruning | None:
         """Return the pruning, with its components named, or None."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from msd.bounds import MOST_IDS
@@ -95,6 +95,24 @@ class UNetConfig:
         """Rows and columns of a latent must be multiples of this: each level but the first halves them."""
         return int(2 ** (len(self.channels) - 1))
 
+    @property
+    def is_controlled(self) -> bool:
+        """Whether residuals of ControlNets are among the inputs."""
+        return False
+
+    def residuals(self, size: Size) -> InputSpecs:
+        """Return shape and dtype of what ControlNets add to the states of the way down and to the middle."""
+        cells = [(0, self.channels[0])]
+        for level, channels in enumerate(self.channels):
+            cells += [(level, channels)] * self.resnets[level]
+            if level < len(self.channels) - 1:
+                cells.append((level + 1, channels))
+        cells.append(cells[-1])
+        return {
+            f"control_{i}": ((size.batch, size.rows >> level, size.columns >> level, channels), "float32")
+            for i, (level, channels) in enumerate(cells)
+        }
+
     def inputs(self, size: Size) -> InputSpecs:
         """Return the shape and dtype of each input; a distilled U-Net may have `guidance_embedding`."""
         latent = (size.batch, size.rows, size.columns, self.in_channels)
@@ -165,6 +183,25 @@ class UNetConfig:
             cosine_first=read.flag("flip_sin_to_cos", True),
             frequency_shift=shift,
         )
+
+
+@dataclass(frozen=True)
+class ControlledUNetConfig(UNetConfig):
+    """A U-Net that takes the residuals of ControlNets."""
+
+    @property
+    def is_controlled(self) -> bool:
+        """Residuals are among the inputs."""
+        return True
+
+    def inputs(self, size: Size) -> InputSpecs:
+        """Return the shape and dtype of each input, the residuals last."""
+        return {**super().inputs(size), **self.residuals(size)}
+
+    @staticmethod
+    def of(config: UNetConfig) -> ControlledUNetConfig:
+        """Return a U-Net's configuration with the residuals among its inputs."""
+        return ControlledUNetConfig(**{each.name: getattr(config, each.name) for each in fields(UNetConfig)})
 
 
 def _added_widths(read: settings.Reader) -> tuple[int | None, int | None]:

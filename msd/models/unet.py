@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import keras
 import numpy as np
 from keras import ops
@@ -17,7 +19,7 @@ from msd.models.blocks import (
     resnet,
     upsample,
 )
-from msd.models.config import SIZES, UNetConfig
+from msd.models.config import UNetConfig
 from msd.models.networks import Size
 
 LONGEST_PERIOD = 10000.0
@@ -31,29 +33,38 @@ def unet(config: UNetConfig, size: Size, name: str) -> keras.Model:
     `latent` (batch, rows, columns, in_channels), `timestep` (batch,) and `context` (batch, length,
     context_width) → `noise` (batch, rows, columns, out_channels), all float32. A U-Net distilled for guidance
     also has the input `guidance_embedding` (batch, guidance_width), and one of SDXL's kind `text_embeds`
-    (batch, pooled_width) and `time_ids_embedding` (batch, 6 · size_width), the sinusoids of the sizes.
+    (batch, pooled_width) and `time_ids_embedding` (batch, 6 · size_width), the sinusoids of the sizes. One
+    that is controlled adds the residuals of ControlNets, `control_0`, `control_1`, … to its states.
     """
-    latent = keras.Input(batch_shape=(size.batch, size.rows, size.columns, config.in_channels), name="latent")
-    timestep = keras.Input(batch_shape=(size.batch,), name="timestep")
-    context = keras.Input(batch_shape=(size.batch, size.length, config.context_width), name="context")
-    inputs = [latent, timestep, context]
-    guidance = None
-    if config.guidance_width is not None:
-        guidance = keras.Input(batch_shape=(size.batch, config.guidance_width), name="guidance_embedding")
-        inputs.append(guidance)
-    time = _time(config, timestep, guidance)
-    if config.pooled_width is not None and config.size_width is not None:
-        pooled = keras.Input(batch_shape=(size.batch, config.pooled_width), name="text_embeds")
-        width = SIZES * config.size_width
-        sizes = keras.Input(batch_shape=(size.batch, width), name="time_ids_embedding")
-        inputs += [pooled, sizes]
-        time = time + _added(config, ops.concatenate([pooled, sizes], axis=-1))
-    skips = _down(config, conv(latent, config.channels[0], "conv_in"), time, context)
-    x = _middle(config, skips[-1], time, context) if config.middle else skips[-1]
+    given = inputs_of(config, size)
+    time, context = embed(config, given), given["context"]
+    skips = states_down(config, conv(given["latent"], config.channels[0], "conv_in"), time, context)
+    x = middle_state(config, skips[-1], time, context) if config.middle else skips[-1]
+    if config.is_controlled:
+        *below, middle = (given[residual] for residual in config.residuals(size))
+        skips, x = [skip + each for skip, each in zip(skips, below, strict=True)], x + middle
     x = _up(config, x, skips, time, context)
     x = ops.silu(group_norm(x, config.groups, config.epsilon, "conv_norm_out"))
     noise = conv(x, config.out_channels, "conv_out")
-    return keras.Model({t.name: t for t in inputs}, {"noise": noise}, name=name)
+    return keras.Model(given, {"noise": noise}, name=name)
+
+
+def inputs_of(config: UNetConfig, size: Size) -> dict[str, Tensor]:
+    """Return a Keras input for each input of a network, by its name."""
+    return {
+        name: keras.Input(batch_shape=shape, dtype=dtype, name=name)
+        for name, (shape, dtype) in config.inputs(size).items()
+    }
+
+
+def embed(config: UNetConfig, given: Mapping[str, Tensor]) -> Tensor:
+    """Return the embedding (batch, time_width) of the timestep, guidance, pooled text and sizes."""
+    time = _time(config, given["timestep"], given.get("guidance_embedding"))
+    if config.pooled_width is None:
+        return time
+    return time + _added(
+        config, ops.concatenate([given["text_embeds"], given["time_ids_embedding"]], axis=-1)
+    )
 
 
 def _time(config: UNetConfig, timestep: Tensor, guidance: Tensor | None) -> Tensor:
@@ -76,7 +87,7 @@ def _added(config: UNetConfig, x: Tensor) -> Tensor:
     return dense(x, config.time_width, "add_embedding.linear_2")
 
 
-def _down(config: UNetConfig, x: Tensor, time: Tensor, context: Tensor) -> list[Tensor]:
+def states_down(config: UNetConfig, x: Tensor, time: Tensor, context: Tensor) -> list[Tensor]:
     """Return the states after each layer of the down blocks, in order."""
     states = [x]
     last = len(config.channels) - 1
@@ -93,7 +104,8 @@ def _down(config: UNetConfig, x: Tensor, time: Tensor, context: Tensor) -> list[
     return states
 
 
-def _middle(config: UNetConfig, x: Tensor, time: Tensor, context: Tensor) -> Tensor:
+def middle_state(config: UNetConfig, x: Tensor, time: Tensor, context: Tensor) -> Tensor:
+    """Return the state after the middle block, whose input is `x`."""
     level = len(config.channels) - 1
     x = resnet(x, time, config.channels[-1], config.groups, config.epsilon, "mid_block.resnets.0")
     x = _transformer(config, level, x, context, "mid_block.attentions.0")

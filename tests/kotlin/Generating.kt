@@ -44,6 +44,16 @@ internal fun JSONObject.request(): Request = Request(
     previewEvery = optInt("previews"),
     image = optJSONObject("image")?.initialImage(),
     paste = optBoolean("paste", true),
+    controls = optJSONArray("controls")?.run { List(length()) { getJSONObject(it).control() } }.orEmpty(),
+    guess = optBoolean("guess"),
+)
+
+private fun JSONObject.control() = Control(
+    name = getString("name"),
+    argb = getJSONArray("argb").run { IntArray(length(), ::getInt) },
+    scale = optDouble("scale", 1.0),
+    begin = optDouble("begin", 0.0),
+    until = optDouble("until", 1.0),
 )
 
 private fun JSONObject.initialImage(): InitialImage {

@@ -24,6 +24,7 @@ from msd.bundle import (
     open_bundle,
 )
 from msd.models.families import Family
+from msd.models.families.control import with_controls
 from msd.models.families.wiring import wire
 from msd.run.runners.engine import Engine
 from msd.run.runtime.initial_image import InitialImage
@@ -36,7 +37,8 @@ HEIGHT, WIDTH, CELL, CHUNKS = 8, 12, 2, 2
 ROWS, COLUMNS = HEIGHT // CELL, WIDTH // CELL
 LATENT = (1, ROWS, COLUMNS, 4)
 PIXELS = (1, HEIGHT, WIDTH, 3)
-PORTS: dict[str, tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]] = {
+Ports = dict[str, tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]]
+PORTS: Ports = {
     "words": ({"ids": (1, 77)}, {"hidden": (1, 77, 3)}),
     "more_words": ({"ids": (1, 77)}, {"hidden": (1, 77, 2), "vector": (1, 5)}),
     "eye": ({"pixels": PIXELS}, {"moments": (1, ROWS, COLUMNS, 8)}),
@@ -65,14 +67,38 @@ PORTS: dict[str, tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]] 
     "sketch": ({"latent": LATENT}, {"rgb": PIXELS}),
     "painting": ({"latent": LATENT}, {"rgb": PIXELS}),
 }
+CONTROLS = ("left", "right")
+CONTROLLED: Ports = {
+    **PORTS,
+    "denoising": (
+        {**PORTS["denoising"][0], "control_0": (1, ROWS, COLUMNS, 2), "control_1": (1, ROWS, 1, 3)},
+        PORTS["denoising"][1],
+    ),
+    **{
+        f"controlnet_{name}": (
+            {
+                "sample": (1, ROWS, COLUMNS, 9),
+                "time": (1, 7),
+                "text": (1, 77 * CHUNKS, 5),
+                "hint": PIXELS,
+                "scale": (1, 2),
+            },
+            {"control_0": (1, ROWS, COLUMNS, 2), "control_1": (1, ROWS, 1, 3)},
+        )
+        for name in CONTROLS
+    },
+}
+"""The same with two ControlNets."""
+
 SETTINGS = {"eye": {"scaling_factor": 0.3}, "denoising": {"cosine_first": False, "frequency_shift": 1.0}}
 
 
-def write_bundle(family: Family, folder: Path) -> Path:
-    """Write a bundle whose files hold no networks."""
+def write_bundle(family: Family, folder: Path, controls: tuple[str, ...] = ()) -> Path:
+    """Write a bundle whose files hold no networks; with `controls`, those of `CONTROLLED`."""
     folder.mkdir(parents=True)
-    files = {name: _file(folder, name) for name in PORTS}
-    components = {name: SETTINGS.get(name, {}) for name in PORTS}
+    ports = CONTROLLED if controls else PORTS
+    files = {name: _file(folder, name, ports) for name in ports}
+    components = {name: SETTINGS.get(name, {}) for name in ports}
     write_tokenizer(folder / "tokenizer")
     write_tokenizer(folder / "tokenizer_2", {"pad_token": "!"})
     (folder / "scheduler").mkdir()
@@ -80,23 +106,25 @@ def write_bundle(family: Family, folder: Path) -> Path:
     manifest = Manifest(
         "0",
         Source("wired", "none", {}),
-        Configuration(HEIGHT, WIDTH, 1, RecipeFacts("float32", ""), "msd", CHUNKS, components),
+        Configuration(
+            HEIGHT, WIDTH, 1, RecipeFacts("float32", ""), "msd", CHUNKS, components, controls=controls
+        ),
         files,
         Conversion(0.0, 0),
-        calls=wire(family, files, components),
+        calls=wire(with_controls(family, controls), files, components),
         family=family.name,
     )
     (folder / "manifest.json").write_text(dump_manifest(manifest))
     return folder
 
 
-def _file(folder: Path, name: str) -> ConvertedFile:
+def _file(folder: Path, name: str, ports: Ports) -> ConvertedFile:
     path = folder / f"{name}.tflite"
     path.write_bytes(name.encode() * 100)
     facts = file_facts(path)
     inputs, outputs = (
-        tuple(TensorSpec(n, s, "int32" if n == "ids" else "float32") for n, s in ports.items())
-        for ports in PORTS[name]
+        tuple(TensorSpec(n, s, "int32" if n == "ids" else "float32") for n, s in side.items())
+        for side in ports[name]
     )
     return ConvertedFile(path.name, facts.sha256, facts.bytes, 1, inputs, outputs)
 
@@ -114,9 +142,10 @@ class Recorder:
     """Runs networks of random weights, and keeps what each was given and computed, in order."""
 
     runs: list[tuple[str, dict[str, Array], dict[str, Array]]] = field(default_factory=list)
+    ports: Ports = field(default_factory=lambda: PORTS)
 
     def run(self, name: str, given: Mapping[str, Array]) -> dict[str, Array]:
-        inputs, outputs = PORTS[name]
+        inputs, outputs = self.ports[name]
         assert {key: value.shape for key, value in given.items()} == inputs
         scaled = {key: given[key].astype(np.float64) / (700 if key == "ids" else 1) for key in inputs}
         row = np.concatenate([scaled[key].ravel() for key in inputs])

@@ -23,10 +23,11 @@ from msd.models.demo.captions import captions
 from msd.run.runners.runner import Runnable
 from msd.run.runtime.guidance import Guidance, denoiser_batch
 from msd.run.runtime.needs import files_in_order
-from msd.run.runtime.pipeline import OnStep, Pipeline
+from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.preview import Preview
 from msd.run.runtime.request import Request
 from msd.run.runtime.scheduler import bundle_scheduler
+from msd.run.runtime.step_counter import OnStep
 from msd.run.runtime.tokenizer import open_tokenizer
 
 CAPTIONS = 4

@@ -19,6 +19,7 @@ from msd.files.configs import CONFIGS, find_config, shipped_names
 from msd.files.fingerprint import fingerprint
 from msd.graph.prediction.registry import delegates, find_delegate
 from msd.models.families import component_names
+from msd.models.families.control import PREFIX
 
 FOLDER = CONFIGS / "recipes"
 """The folder of msd's own recipes, in a checkout or inside the installed package."""
@@ -168,7 +169,7 @@ def _line(table: dict[str, Any], where: str) -> Line:
         raise BadConfig(f"{where}: {others[0]} does not support {store} weights; {' and '.join(FILTERS)} do")
     choices = {key: _choice(table, key, where) for key in ("granularity", "algorithm") if key in table}
     components = _strings(table, "component", where)
-    for component in components:
+    for component in (each for each in components if not each.startswith(PREFIX)):
         _require_one_of(component_names(), "component", component, where)
     return Line(
         store,

@@ -16,7 +16,7 @@ from msd.measure.bench.result import (
     Measurement,
     Ratio,
 )
-from msd.models.families import file_names, title_of
+from msd.models.families import is_file, place_of, title_of
 
 NOTHING = "–"
 
@@ -80,10 +80,11 @@ def _components(name: str, bundle: BundleMeasurements) -> TextTable:
         *("component", "backend", "on", "delegated", "partitions"),
         *("init", "first run", "median", "90 %", "peak memory"),
     )
-    refusals = ((title_of(r.component), r.backend, "refused", *[NOTHING] * 7) for r in bundle.refusals)
-    rows = (*map(_row, bundle.measurements), *refusals)
-    order = [title_of(name) for name in file_names()]
-    return TextTable(f"{name}: one run", columns, tuple(sorted(rows, key=lambda row: order.index(row[0]))))
+    rows = [(m.component, _row(m)) for m in bundle.measurements]
+    refused = ("refused", *[NOTHING] * 7)
+    rows += [(r.component, (title_of(r.component), r.backend, *refused)) for r in bundle.refusals]
+    rows.sort(key=lambda row: place_of(row[0]))
+    return TextTable(f"{name}: one run", columns, tuple(row for _, row in rows))
 
 
 def _row(m: Measurement) -> tuple[str, ...]:
@@ -133,7 +134,7 @@ def _comparison(benchmark: Benchmark) -> TextTable:
 
 
 def _ratio(ratio: Ratio) -> tuple[str, ...]:
-    name = title_of(ratio.what) if ratio.what in file_names() else "image, computed"
+    name = title_of(ratio.what) if is_file(ratio.what) else "image, computed"
     times = duration(ratio.seconds), duration(ratio.other_seconds)
     return name, ratio.backend, *times, f"{ratio.ratio:.2f}"
 

@@ -15,7 +15,7 @@ from msd.measure.profiling.result import (
     WinogradCosts,
 )
 from msd.measure.profiling.winograd_counts import TILES, saved_flops, tensor_growth, weight_growth
-from msd.models.families import file_names, title_of
+from msd.models.families import is_file, title_of
 
 NOTHING = "–"
 
@@ -60,7 +60,7 @@ def remarks(report: KernelReport) -> list[str]:
 
 def title(component: str) -> str:
     """Return the title of a network; a file's own name where it is none of a family."""
-    return title_of(component) if component in file_names() else component
+    return title_of(component) if is_file(component) else component
 
 
 def _heading(network: NetworkCosts | Ablation | WinogradCosts) -> str:

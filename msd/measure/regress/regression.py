@@ -14,7 +14,8 @@ from msd.measure.regress.goldens import Origin
 from msd.measure.regress.metrics import Pixels
 from msd.measure.regress.suite import Suite
 from msd.run.runtime.image import GeneratedImage
-from msd.run.runtime.pipeline import OnStep, Pipeline
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.step_counter import OnStep
 
 ByName = dict[str, GeneratedImage]
 

@@ -9,6 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterable
 
+from msd.models.families.control import CONTROLNET, PREFIX
 from msd.models.families.family import Architecture, Component, Family, Part
 
 FIRST = "stable-diffusion"
@@ -24,7 +25,9 @@ __all__ = [
     "families",
     "file_names",
     "find_family",
+    "is_file",
     "optional_names",
+    "place_of",
     "title_of",
 ]
 
@@ -61,13 +64,27 @@ def file_names() -> tuple[str, ...]:
     return _each_once(name for family in families().values() for name in family.files)
 
 
+def is_file(name: str) -> bool:
+    """Return whether a file of any family, or of a ControlNet, has that name without its ending."""
+    return name in file_names() or name.startswith(PREFIX)
+
+
+def place_of(file: str) -> tuple[int, bool, str]:
+    """Return what sorts files into the order in which they run, ControlNets before every denoiser."""
+    names = file_names()
+    if file.startswith(PREFIX):
+        first = min(names.index(family.denoiser.name) for family in families().values())
+        return first, False, file
+    return names.index(file), True, file
+
+
 def title_of(file: str) -> str:
     """Return the title of a file or component of any family: "U-Net" for "unet"."""
     for family in families().values():
         if file in family.files:
             component = family.component_of(file)
             return component.title if file == component.name else file.replace("_", " ")
-    return file
+    return f"{CONTROLNET.title} {file.removeprefix(PREFIX)}" if file.startswith(PREFIX) else file
 
 
 def _each_once(names: Iterable[str]) -> tuple[str, ...]:

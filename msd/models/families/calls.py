@@ -17,7 +17,7 @@ from msd.files.schema import UNLESS_EMPTY
 When = Literal["once", "step", "preview", "end"]
 """The time of a call: before the first step, in every step, between two steps, or after the last one."""
 
-SourceKind = Literal["tokens", "latent", "numbers", "sinusoids", "pixels", "value"]
+SourceKind = Literal["tokens", "latent", "numbers", "sinusoids", "pixels", "hint", "scales", "value"]
 OutputKind = Literal["hidden states", "vector", "tensor", "moments", "latents", "prediction", "image"]
 
 NUMBERS = ("timestep", "guidance", "sizes")
@@ -38,6 +38,9 @@ class InputSource:
       and sines of each (Ho et al., 2020, arXiv 2006.11239), with `frequencies` in an app's manifest;
     - "pixels" of an image, in [-1, 1], or of the mask, 1 where the image is repainted: NHWC, of an input with
       fewer rows and columns the pixel at the top left of each cell;
+    - "hint": the pixels of the picture by which the ControlNet `of` steers, in [-1, 1];
+    - "scales": by how much each output of the ControlNet `of` is multiplied in a step, of each row. Where all
+      are 0, and without a hint, the network does not run;
     - "value": an output of an earlier call.
     """
 
@@ -51,11 +54,15 @@ class InputSource:
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a network by its `name`: its sources, joined along `axis` where there are several."""
+    """An input of a network by its `name`: its sources, joined along `axis` where there are several.
+
+    If `summed`, they are added instead: those that have been computed, and of none the sum is zeros.
+    """
 
     name: str
     sources: tuple[InputSource, ...]
     axis: int = -1
+    summed: bool = field(default=False, metadata=UNLESS_EMPTY)
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,11 @@ class Call:
         """All sources of all inputs."""
         return tuple(source for each in self.inputs for source in each.sources)
 
+    @property
+    def control(self) -> str:
+        """The name of the ControlNet that it is the call of; "" for other calls."""
+        return next((source.of for source in self.sources if source.kind == "hint"), "")
+
 
 TOKENIZER = "tokenizer"
 """The name of a model's first tokenizer."""
@@ -127,6 +139,16 @@ def sinusoids(of: str, cosine_first: bool = True, frequency_shift: float = 0.0) 
 def pixels(of: str) -> InputSource:
     """Return the pixels of an image or of the mask."""
     return InputSource("pixels", of)
+
+
+def hint(of: str) -> InputSource:
+    """Return the picture by which a ControlNet steers."""
+    return InputSource("hint", of)
+
+
+def scales(of: str) -> InputSource:
+    """Return by how much each output of a ControlNet is multiplied."""
+    return InputSource("scales", of)
 
 
 def value(of: str) -> InputSource:
@@ -179,6 +201,10 @@ def _require_sources(call: Call, known: dict[str, Call], elsewhere: Collection[s
             raise ValueError(
                 f"{call.component} takes {source.kind} of {source.of!r}, and there are"
                 f" {', '.join(lists[source.kind])}"
+            )
+        if source.kind in ("hint", "scales") and (call.when != "step" or not source.of):
+            raise ValueError(
+                f"{call.component} takes {source.kind}, as a ControlNet in every step does alone"
             )
         if source.kind == "latent" and call.when == "once":
             raise ValueError(f"{call.component} takes latents before there are any")

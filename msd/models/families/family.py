@@ -51,8 +51,9 @@ class Component:
     their config.json states.
 
     `lookup` names a second file, for the CPU, with the rows of its tokens, for delegates without a table
-    lookup. Pruning applies to it by default if `prunable`. An `optional` component is converted on
-    request or where `Family.needs` names it, and generating an image from a prompt does without it.
+    lookup. Pruning applies to it by default if `prunable`. A component with an `option`, of msd-convert, is
+    converted where that is given or where `Family.needs` names it, and generating an image from a prompt does
+    without it.
     """
 
     name: str
@@ -62,8 +63,13 @@ class Component:
     network: str
     lookup: str | None = None
     prunable: bool = False
-    optional: bool = False
+    option: str = ""
     alternatives: Mapping[str, Architecture] = field(default_factory=dict)
+
+    @property
+    def optional(self) -> bool:
+        """Whether generating an image from a prompt does without it."""
+        return bool(self.option)
 
     def architecture(self, class_name: object) -> Architecture:
         """Return the architecture for a config.json with that `_class_name`: the usual one if none has it."""
@@ -94,6 +100,7 @@ class Family:
     components that a model with such configurations cannot do without. `index` has what a model_index.json
     must say where it says anything, and `scaling_factor` is that of latents where only weights are known.
     `overflowing` are components whose activations float16 does not hold in some public checkpoints.
+    A model that `takes_controls` can have ControlNets too (msd/models/families/control.py).
     Raises ValueError for calls that no pipeline can run.
     """
 
@@ -107,6 +114,7 @@ class Family:
     index: Mapping[str, Any] = field(default_factory=dict)
     scaling_factor: float = 1.0
     overflowing: tuple[str, ...] = ()
+    takes_controls: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -157,6 +165,11 @@ class Family:
     def denoiser(self) -> Component:
         """The component whose output a scheduler takes a step with."""
         return self._computing("step", "prediction")[0]
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """The names of the components that are ControlNets."""
+        return tuple(dict.fromkeys(call.component for call in self.calls if call.control))
 
     @property
     def preview(self) -> Component | None:

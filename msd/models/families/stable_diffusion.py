@@ -38,7 +38,7 @@ VAE_ENCODER = Component(
     part=Part("vae", prefixes=("encoder.", "quant_conv.")),
     config="msd.models.vae_config:VaeEncoderConfig",
     network="msd.models.vae_encoder:vae_encoder",
-    optional=True,
+    option="--also vae_encoder",
     alternatives={"AutoencoderTiny": TINY_ENCODER},
 )
 UNET = Component(
@@ -55,7 +55,7 @@ PREVIEW_DECODER = Component(
     part=Part("preview_vae", prefixes=("decoder.",)),
     config=TINY_DECODER.config,
     network=TINY_DECODER.network,
-    optional=True,
+    option="--preview-vae PATH",
 )
 VAE_DECODER = Component(
     name="vae_decoder",
@@ -170,4 +170,5 @@ STABLE_DIFFUSION = Family(
     require_fit=require_fit,
     needs=needs,
     scaling_factor=0.18215,
+    takes_controls=True,
 )

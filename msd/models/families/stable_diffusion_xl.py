@@ -129,4 +129,5 @@ STABLE_DIFFUSION_XL = Family(
     index={"force_zeros_for_empty_prompt": True, "requires_aesthetics_score": False},
     scaling_factor=0.13025,
     overflowing=(VAE_DECODER.name,),
+    takes_controls=True,
 )

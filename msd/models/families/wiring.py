@@ -54,6 +54,15 @@ class Wiring:
         """The calls of every step, in order."""
         return tuple(call for call in self.calls if call.when == "step")
 
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """The names of the ControlNets, each once."""
+        return tuple(dict.fromkeys(call.control for call in self.steps if call.control))
+
+    def steps_with(self, controls: Collection[str]) -> tuple[Call, ...]:
+        """Return the calls of every step of an image that ControlNets of these names steer, in order."""
+        return tuple(call for call in self.steps if not call.control or call.control in controls)
+
     @cached_property
     def of_prompts(self) -> tuple[Call, ...]:
         """The calls that run once for each row of prompts."""
@@ -214,8 +223,8 @@ def _configured(source: InputSource, settings: Mapping[str, Any]) -> InputSource
 
 
 def _width(family: Family, given: Input, files: Mapping[str, Ported]) -> int | None:
-    """Return the size of an input's last axis; None where it is not known, or joined along another axis."""
-    if given.axis != -1:
+    """Return the size of an input's last axis; None where it is unknown, summed, or joined along another."""
+    if given.axis != -1 or given.summed:
         return None
     widths = [_source_width(family, source, files) for source in given.sources]
     return None if None in widths else sum(width for width in widths if width is not None)

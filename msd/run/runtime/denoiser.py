@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from msd.bundle import Bundle
 from msd.models.families.calls import Call, Input, InputSource
 from msd.run.runtime.components import LoadedNetwork
+from msd.run.runtime.control import NO_CONTROLS, StepControls
 from msd.run.runtime.guidance import Guidance
 from msd.run.runtime.numbers import Numbers
 from msd.run.runtime.step import Step
@@ -38,15 +40,17 @@ class Denoiser:
         values: Values,
         guidance: Guidance,
         pixels: Values | None = None,
+        controls: StepControls | None = None,
     ) -> Float:
         """Return the guided prediction for `latent` (N, …) of N images in a step; float32 of the same shape.
 
         `values` have `guidance.rows` rows for each image, one image's after another's. `pixels` are (N, …),
-        by the names that sources have for them.
+        by the names that sources have for them, and `controls` what steers in this step.
         """
+        controls = controls or NO_CONTROLS.at(0, 1)
         known, numbers = dict(values), Numbers(step.timestep, guidance.number, *self._size)
-        for call in self._wiring.steps:
-            given = _Given(latent, step, known, pixels or {}, guidance.rows, numbers)
+        for call in self._wiring.steps_with(controls.hints):
+            given = _Given(latent, step, known, pixels or {}, guidance.rows, numbers, controls)
             known |= self._run(call, given)
         name = next(o.value for o in self._wiring.denoiser.outputs if o.kind == "prediction")
         outputs: Float = known[name].reshape(-1, *latent.shape[1:])
@@ -54,16 +58,33 @@ class Denoiser:
 
     def _run(self, call: Call, given: _Given) -> Values:
         network = self._networks[call.component]
-        rows, shared = {}, {}
+        rows, shared, inputs = {}, {}, {each.name: each.sources for each in call.inputs}
         for each in call.inputs:
             shape = network.shape(each.name)
             if all(source.kind in COUNTED for source in each.sources):
                 width = shape[-1] // len(each.sources) if shape else 1
                 shared[each.name] = np.concatenate([given.numbers.input(s, width) for s in each.sources])
+            elif each.summed:
+                rows[each.name] = given.summed(each.sources, shape)
             else:
                 rows[each.name] = joined([given.rows(source, shape) for source in each.sources], each, shape)
-        outputs = network.all_rows(rows, shared)
-        return {output.value: outputs[output.tensor] for output in call.outputs}
+        scales = next((n for n, sources in inputs.items() if sources[0].kind == "scales"), None)
+        outputs = _steered(network, rows, shared, scales) if scales else network.all_rows(rows, shared)
+        return {output.value: outputs[output.tensor] for output in call.outputs if output.tensor in outputs}
+
+
+def _steered(network: LoadedNetwork, rows: Values, shared: Values, scales: str) -> dict[str, Float]:
+    """Return each output of a ControlNet, zeros for rows whose `scales` are all 0; {} where all rows' are."""
+    counting = rows[scales].any(axis=1)
+    if not counting.any():
+        return {}
+    outputs = network.all_rows({name: value[counting] for name, value in rows.items()}, shared)
+    spread = {
+        name: np.zeros((len(counting), *found.shape[1:]), np.float32) for name, found in outputs.items()
+    }
+    for name, found in outputs.items():
+        spread[name][counting] = found
+    return spread
 
 
 class _Given:
@@ -77,9 +98,10 @@ class _Given:
         pixels: Values,
         rows: int,
         numbers: Numbers,
+        controls: StepControls,
     ) -> None:
         self._latent, self._step, self._values, self._pixels = latent, step, values, pixels
-        self._rows, self.numbers = rows, numbers
+        self._rows, self.numbers, self._controls = rows, numbers, controls
 
     def rows(self, source: InputSource, shape: Sequence[int]) -> Float:
         """Return a source's rows for an input of that shape."""
@@ -88,10 +110,22 @@ class _Given:
             return np.repeat(scaled, self._rows, 0)
         if source.kind == "pixels":
             return np.repeat(at_cells(self._pixels[source.of], shape), self._rows, 0)
+        if source.kind == "hint":
+            return np.repeat(self._controls.hints[source.of], self._rows, 0)
+        if source.kind == "scales":
+            return self._controls.scales(source.of, len(self._latent), self._rows, shape[-1])
         if source.kind == "value":
             return self._values[source.of]
         count = self._rows * len(self._latent)
         return np.stack([*repeat(self.numbers.input(source, shape[-1]), count)])
+
+    def summed(self, sources: Sequence[InputSource], shape: Sequence[int]) -> Float:
+        """Return the sum of those values that have been computed, for an input of that shape."""
+        total = np.zeros((self._rows * len(self._latent), math.prod(shape[1:])), np.float32)
+        for source in sources:
+            if source.of in self._values:
+                total += self._values[source.of]
+        return total
 
 
 def at_cells(pixels: Float, shape: Sequence[int]) -> Float:

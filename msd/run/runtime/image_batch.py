@@ -9,6 +9,7 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
+from msd.run.runtime.control import Controls, controls_of
 from msd.run.runtime.denoiser import Values
 from msd.run.runtime.noise import noise
 from msd.run.runtime.request import Request
@@ -20,7 +21,10 @@ Float = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class ImageBatch:
-    """Requests of equal steps, guidance and strength; rows of `values` and `start` are in their order."""
+    """Requests of equal steps, guidance, strength and controls.
+
+    Rows of `values` and `start` are in their order.
+    """
 
     requests: Sequence[Request]
     table: StepTable
@@ -36,6 +40,11 @@ class ImageBatch:
     def pixels(self) -> Values:
         """The pixels that networks take in every step, those of each image in a row."""
         return _joined([pixels_of(request.image) for request in self.requests])
+
+    @property
+    def controls(self) -> Controls:
+        """The pictures that steer, those of each image in a row."""
+        return controls_of([request.controls for request in self.requests], self.requests[0].guess)
 
     @property
     def strength(self) -> float | None:
@@ -71,7 +80,8 @@ def image_batches(
 def _key(request: Request) -> tuple[object, ...]:
     image = request.image
     kind = None if image is None else image.mask is not None
-    return request.steps, request.guidance, request.effective_strength, kind
+    controls = [control.facts for control in request.controls]
+    return request.steps, request.guidance, request.effective_strength, kind, controls, request.guess
 
 
 def _joined(parts: Sequence[Values]) -> dict[str, Float]:

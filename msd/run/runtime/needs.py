@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from msd.bundle import Bundle
@@ -13,14 +13,14 @@ from msd.run.runtime.request import Request
 from msd.tensor_spec import TensorSpec
 
 
-def files_in_order(bundle: Bundle, image: bool = False) -> list[str]:
+def files_in_order(bundle: Bundle, image: bool = False, controls: Collection[str] = ()) -> list[str]:
     """Return the files that generating an image needs, each once, in the order in which they run.
 
-    `image`: an image is given.
+    `image`: an image is given; `controls` are the names of the ControlNets that steer it.
     """
     wiring = bundle.wiring
     images = [*wiring.of_images] if image else [*wiring.conditions]
-    calls = [*wiring.of_prompts, *images, *wiring.steps, wiring.decoder]
+    calls = [*wiring.of_prompts, *images, *wiring.steps_with(controls), wiring.decoder]
     return [*dict.fromkeys(call.component for call in calls)]
 
 
@@ -106,6 +106,17 @@ def require_image(bundle: Bundle, request: Request) -> None:
     height, width = image_size(bundle)
     if image.pixels.shape != (1, height, width, 3):
         raise BadConfig(f"an image of shape {image.pixels.shape} should be (1, {height}, {width}, 3)")
+
+
+def require_controls(bundle: Bundle, request: Request) -> None:
+    """Raise BadConfig for a control that the bundle has no ControlNet for, or whose picture does not fit."""
+    known, shape = bundle.wiring.controls, (1, *image_size(bundle), 3)
+    for control in request.controls:
+        if control.name not in known:
+            there = f"it has {', '.join(known)}" if known else "msd convert --controlnet PATH adds one"
+            raise BadConfig(f"{bundle.folder} has no ControlNet {control.name!r}; {there}")
+        if control.hint.shape != shape:
+            raise BadConfig(f"a control picture of shape {control.hint.shape} should be {shape}")
 
 
 def read_initial_image(

@@ -8,7 +8,6 @@ Latent diffusion after Rombach et al. (2022, arXiv 2112.10752).
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -30,6 +29,7 @@ from msd.run.runners.engine import Engine
 from msd.run.runners.registry import find_backend
 from msd.run.runners.runner import Conditions, Precision
 from msd.run.runtime.components import LoadedNetwork, Wrap, open_component
+from msd.run.runtime.control import Control
 from msd.run.runtime.denoiser import Denoiser
 from msd.run.runtime.execution import Execution, NetworksInMemory
 from msd.run.runtime.finite import require_finite, require_picture
@@ -41,6 +41,7 @@ from msd.run.runtime.initial_image import InitialImage
 from msd.run.runtime.needs import (
     files_in_order,
     latent_shape,
+    require_controls,
     require_generates,
     require_ids_fit,
     require_image,
@@ -57,6 +58,7 @@ from msd.run.runtime.remarks import request_remarks
 from msd.run.runtime.request import Request
 from msd.run.runtime.scheduler import bundle_scheduler, name_of_kind
 from msd.run.runtime.start import Start, start_from
+from msd.run.runtime.step_counter import OnStep, StepCounter
 from msd.run.runtime.text import Prompt, encode_prompts
 from msd.run.runtime.timeline import TimelineRecorder, unwatched
 from msd.run.runtime.tokenizer import open_tokenizer
@@ -64,11 +66,6 @@ from msd.run.runtime.tokenizer import open_tokenizer
 Float = npt.NDArray[np.float32]
 LARGE = 1 << 28
 """Each file of a bundle of at least this many bytes runs in a process of its own, on the CPU too."""
-
-OnStep = Callable[[int, int, float], None]
-"""Called after each step of each image with the number of steps done, the number of all, and the seconds of
-this one; images that are denoised together share them equally. A step is a run of the denoiser here, of which
-some schedulers make more than the steps asked for."""
 
 _Show = Callable[[Any, int, int, float, Float], None]
 
@@ -148,8 +145,10 @@ class Pipeline:
         on_step: OnStep | None = None,
         latents: Float | None = None,
         on_preview: OnPreview | None = None,
+        controls: Sequence[Control] = (),
+        guess: bool = False,
     ) -> GeneratedImage:
-        """Return one image; the arguments up to `paste` are those of `Request`.
+        """Return one image; the arguments up to `paste`, `controls` and `guess` are those of `Request`.
 
         `latents` replace the initial `noise(seed, …)` and have its shape.
 
@@ -173,6 +172,8 @@ class Pipeline:
             image=image,
             strength=strength,
             paste=paste,
+            controls=tuple(controls),
+            guess=guess,
         )
         return self.generate_all([request], on_step, None if latents is None else [latents], on_preview)[0]
 
@@ -189,15 +190,17 @@ class Pipeline:
         """
         for request in requests:
             require_image(self.bundle, request)
+            require_controls(self.bundle, request)
         tables = [self.scheduler.table(r.steps, strength_of(self.bundle, r)) for r in requests]
         prompts = [*map(self._tokenized, requests)]
         with self._networks() as networks:
             values = encode_prompts(self.bundle, networks, prompts, self._files_for(requests))
             starts, further = self._begin(networks, requests, latents)
             values = [{**own, **more} for own, more in zip(values, further, strict=True)]
-            steps = dict.fromkeys(call.component for call in self.bundle.wiring.steps)
+            steered = _controls(requests)
+            steps = dict.fromkeys(call.component for call in self.bundle.wiring.steps_with(steered))
             denoiser = Denoiser(self.bundle, {name: networks.take(name) for name in steps})
-            counter = _Counter(
+            counter = StepCounter(
                 sum(len(table.steps) for table in tables), on_step, networks, self.family.decoder.name
             )
             show = on_preview and partial(self._show, on_preview, networks)
@@ -267,7 +270,7 @@ class Pipeline:
     def _load_all(self) -> NetworksInMemory:
         networks = self._no_networks()
         try:
-            for name in files_in_order(self.bundle):
+            for name in files_in_order(self.bundle, controls=self.bundle.wiring.controls):
                 networks.take(name)
         except BaseException:
             networks.close()
@@ -281,7 +284,8 @@ class Pipeline:
 
     def _files_for(self, requests: Sequence[Request]) -> list[str]:
         """Return the files that the requests need, in the order in which they run."""
-        return files_in_order(self.bundle, any(request.image is not None for request in requests))
+        image = any(request.image is not None for request in requests)
+        return files_in_order(self.bundle, image, _controls(requests))
 
     def _begin(
         self, networks: NetworksInMemory, requests: Sequence[Request], latents: Sequence[Float] | None
@@ -306,15 +310,16 @@ class Pipeline:
         return starts, further
 
     def _denoise(
-        self, denoiser: Denoiser, batch: ImageBatch, counter: _Counter, show: _Show | None
+        self, denoiser: Denoiser, batch: ImageBatch, counter: StepCounter, show: _Show | None
     ) -> list[Float]:
         """Return the final latents of each image of a batch, (1, …) each."""
         memory, guidance, count = None, self.guidance(batch.guidance), len(batch.requests)
         table, start, values, pixels = batch.table, batch.start, batch.values, batch.pixels
+        controls, runs = batch.controls, len(batch.table.steps)
         latent = start.latent(table, batch.strength)
         for i, step in enumerate(table.steps, 1):
             begin = time.perf_counter()
-            output = denoiser.predict(latent, step, values, guidance, pixels)
+            output = denoiser.predict(latent, step, values, guidance, pixels, controls.at(i - 1, runs))
             place = f"step {i} of {len(table.steps)}"
             require_finite(output, f"the output of the {self.family.denoiser.title} in {place}")
             latent, memory = step.apply(latent, output, memory, batch.noise(i) if step.takes_noise else None)
@@ -379,22 +384,12 @@ class Pipeline:
         }
 
 
+def _controls(requests: Sequence[Request]) -> set[str]:
+    """Return the names of the ControlNets that steer any of the images."""
+    return {control.name for request in requests for control in request.controls}
+
+
 def _require_shape(latent: Float, shape: tuple[int, ...]) -> Float:
     if latent.shape != shape:
         raise BadConfig(f"latents of shape {latent.shape} do not fit this model, which takes {shape}")
     return latent.astype(np.float32)
-
-
-class _Counter:
-    """Counts and reports the steps of all images, and has the decoder loaded in time for the last one."""
-
-    def __init__(self, total: int, on_step: OnStep | None, networks: NetworksInMemory, decoder: str) -> None:
-        self._done, self._total, self._on_step = 0, total, on_step
-        self._networks, self._decoder = networks, decoder
-        networks.prefetch_in_time(decoder, total, math.inf)
-
-    def add(self, seconds: float) -> None:
-        self._done += 1
-        self._networks.prefetch_in_time(self._decoder, self._total - self._done, seconds)
-        if self._on_step:
-            self._on_step(self._done, self._total, seconds)

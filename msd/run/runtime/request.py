@@ -8,8 +8,12 @@ from typing import Any
 
 from msd.bounds import MOST_GUIDANCE, MOST_PROMPT, MOST_SEED
 from msd.errors import BadConfig
+from msd.run.runtime.control import Control
 from msd.run.runtime.initial_image import InitialImage
 from msd.run.runtime.prompt_syntax import PromptSyntax
+
+OPTIONAL = ("image", "strength", "paste", "controls", "guess")
+"""What most requests do not have."""
 
 STRENGTH, INPAINTING_STRENGTH = 0.8, 1.0
 """The strengths of diffusers' image-to-image and inpainting pipelines where none is given."""
@@ -23,8 +27,12 @@ class Request:
 
     With `image`, generation begins from it; `strength`, above 0 and at most 1, says how much of it changes.
     By default that is 0.8, and 1 where a mask says what to repaint. `paste` restores the pixels that the
-    mask keeps (msd/run/runtime/paste.py). Raises BadConfig for a strength without an image, for paste=False
-    without a mask, and for numbers and prompts beyond msd/bounds.py.
+    mask keeps (msd/run/runtime/paste.py).
+
+    `controls` are pictures by which ControlNets steer, and `guess` lets them steer without a prompt that
+    describes the picture (msd/run/runtime/control.py). Raises BadConfig for a strength without an image, for
+    paste=False without a mask, for a guess without controls, for two controls of one name, and for numbers
+    and prompts beyond msd/bounds.py.
     """
 
     prompt: str
@@ -36,12 +44,15 @@ class Request:
     image: InitialImage | None = None
     strength: float | None = None
     paste: bool = True
+    controls: tuple[Control, ...] = ()
+    guess: bool = False
 
     def __post_init__(self) -> None:
         if self.image is None and self.strength is not None:
             raise BadConfig("a strength says how much of an image changes; give the image too")
         if not self.paste and not self.is_masked:
             raise BadConfig("without a mask no pixels are pasted back: leave out --no-paste (paste=False)")
+        self._require_controls()
         for name, value in (("seed", self.seed), ("steps", self.steps)):
             if not isinstance(value, Integral) or isinstance(value, bool):
                 raise BadConfig(f"{name} is {value!r}; a whole number was expected")
@@ -52,6 +63,13 @@ class Request:
         for text in (self.prompt, self.negative_prompt):
             if len(text) > MOST_PROMPT:
                 raise BadConfig(f"a prompt has {len(text)} letters, and at most {MOST_PROMPT} are read")
+
+    def _require_controls(self) -> None:
+        if self.guess and not self.controls:
+            raise BadConfig("guess mode is for pictures that steer: give a control, or leave guess out")
+        names = [control.name for control in self.controls]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise BadConfig(f"the control {twice[0]} is given twice; each ControlNet steers by one picture")
 
     @property
     def is_masked(self) -> bool:
@@ -67,8 +85,9 @@ class Request:
 
     def metadata(self) -> dict[str, Any]:
         """Return all that is set, as JSON values."""
-        names = [field.name for field in fields(self) if field.name not in ("image", "strength", "paste")]
-        values = {name: getattr(self, name) for name in names}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in OPTIONAL}
+        if self.controls:
+            values |= {"controls": [control.words for control in self.controls], "guess": self.guess}
         if self.image is None:
             return values
         pasted = {"paste": self.paste} if self.is_masked else {}

@@ -10,7 +10,7 @@ from msd.errors import BadConfig
 from msd.files import schema
 from msd.files.atomic import atomic_write
 from msd.files.packages import require_packages
-from msd.models.families import file_names
+from msd.models.families import place_of
 from msd.run.runtime.timeline import Timeline
 
 FORMATS = (".json", ".png", ".svg")
@@ -74,7 +74,7 @@ def save_plot(timelines: Sequence[Timeline], path: Path, force: bool = True) -> 
 
 def _components(timeline: Timeline) -> list[str]:
     """Return the components of a timeline in the order they run in."""
-    return sorted({event.component for event in timeline.events}, key=file_names().index)
+    return sorted({event.component for event in timeline.events}, key=place_of)
 
 
 def _draw_activity(axis: Any, timeline: Timeline) -> None:

@@ -4,13 +4,15 @@ from msd.models.families.calls import Call, Input, Output, latent, numbers, pixe
 from msd.models.families.family import Component, Family, Part
 
 NAMES = ("words", "more_words", "eye", "steering", "denoising", "sketch", "painting")
-OPTIONAL = ("sketch",)
+OPTIONS = {"sketch": "--also sketch"}
 
 WIRED = Family(
     name="wired",
     title="Wired Diffusion",
     components=tuple(
-        Component(name, name.replace("_", " "), Part(name), config="", network="", optional=name in OPTIONAL)
+        Component(
+            name, name.replace("_", " "), Part(name), config="", network="", option=OPTIONS.get(name, "")
+        )
         for name in NAMES
     ),
     calls=(
@@ -68,4 +70,5 @@ WIRED = Family(
         Call("painting", "end", (Input("latent", (latent(),)),), (Output("image", "rgb", "image"),)),
     ),
     pipelines=("WiredPipeline",),
+    takes_controls=True,
 )

@@ -63,6 +63,11 @@ class BlockLayout:
             )
         return BlockLayout(part, down, up)
 
+    @staticmethod
+    def on_the_way_down(part: NetworkTensors) -> BlockLayout:
+        """Return the layout of half a U-Net, as a ControlNet is, with no blocks on the way up."""
+        return BlockLayout(part, tuple(_down(part)), ())
+
     def attention(self, blocks: tuple[str, ...]) -> bool:
         """Whether the blocks of a level have attention; raises BadCheckpoint if only some have."""
         return self.part.same("attentions on one level", (self._attends(block) for block in blocks))
@@ -130,8 +135,8 @@ def _size_settings(part: NetworkTensors, pooled: int) -> dict[str, Any]:
 
 def unet_tensors(part: NetworkTensors) -> dict[str, Weights]:
     """Return the tensors by diffusers' names; raises BadCheckpoint for an unknown tensor."""
-    places = _places(BlockLayout.of(part))
-    return {_renamed(part, places, name): tensor for name, tensor in part.tensors.items()}
+    layout = places(BlockLayout.of(part))
+    return {renamed(part, layout, name): tensor for name, tensor in part.tensors.items()}
 
 
 def _projection(part: NetworkTensors, attention: str) -> Weights:
@@ -170,22 +175,22 @@ def _upsampler(part: NetworkTensors, block: str) -> str | None:
     return next((layer for layer in (f"{block}.1", f"{block}.2") if part.has(f"{layer}.conv")), None)
 
 
-def _places(layout: BlockLayout) -> dict[str, str]:
+def places(layout: BlockLayout) -> dict[str, str]:
     """Return each layer's name in diffusers."""
-    places = {**ENDS, **(MIDDLE if layout.middle else {})}
+    found = {**ENDS, **(MIDDLE if layout.middle else {})}
     for level, blocks in enumerate(layout.down):
         for index, block in enumerate(blocks):
-            places[f"{block}.0"] = f"down_blocks.{level}.resnets.{index}"
-            places[f"{block}.1"] = f"down_blocks.{level}.attentions.{index}"
+            found[f"{block}.0"] = f"down_blocks.{level}.resnets.{index}"
+            found[f"{block}.1"] = f"down_blocks.{level}.attentions.{index}"
         if level < len(layout.down) - 1:
-            places[f"{_after(blocks[-1])}.0"] = f"down_blocks.{level}.downsamplers.0"
+            found[f"{_after(blocks[-1])}.0"] = f"down_blocks.{level}.downsamplers.0"
     for level, blocks in enumerate(reversed(layout.up)):
         for index, block in enumerate(blocks):
-            places[f"{block}.0"] = f"up_blocks.{level}.resnets.{index}"
-            places[f"{block}.1"] = f"up_blocks.{level}.attentions.{index}"
+            found[f"{block}.0"] = f"up_blocks.{level}.resnets.{index}"
+            found[f"{block}.1"] = f"up_blocks.{level}.attentions.{index}"
         if upsampler := _upsampler(layout.part, blocks[-1]):
-            places[upsampler] = f"up_blocks.{level}.upsamplers.0"
-    return places
+            found[upsampler] = f"up_blocks.{level}.upsamplers.0"
+    return found
 
 
 def _after(block: str) -> str:
@@ -193,7 +198,8 @@ def _after(block: str) -> str:
     return f"{side}.{int(number) + 1}"
 
 
-def _renamed(part: NetworkTensors, places: dict[str, str], name: str) -> str:
+def renamed(part: NetworkTensors, places: dict[str, str], name: str) -> str:
+    """Return a tensor's name in diffusers, by the `places` of layers; raises BadCheckpoint for no such."""
     words = name.split(".", 3)
     length = 3 if words[0] in ("input_blocks", "output_blocks", "label_emb") else 2
     place, rest = places.get(".".join(words[:length])), ".".join(words[length:])

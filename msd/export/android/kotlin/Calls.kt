@@ -3,7 +3,8 @@ package dev.msd.runtime
 /**
  * What an input of a network is made of: [kind] "tokens" by the tokenizer [of]; "latent", times the step's scale where
  * [scaled]; "numbers" or "sinusoids" of "timestep", "guidance" or "sizes"; "pixels" of "image", "masked image" or
- * "mask"; or "value", what an earlier call computed. Sinusoids are half cosines, half sines, at [frequencies].
+ * "mask"; "hint", the picture by which the ControlNet [of] steers, or "scales", by how much each of its outputs counts;
+ * or "value", what an earlier call computed. Sinusoids are half cosines, half sines, at [frequencies].
  */
 public class Source(
     public val kind: String,
@@ -13,8 +14,16 @@ public class Source(
     public val frequencies: FloatArray = FloatArray(0),
 )
 
-/** An input by its [name]: [sources], joined along [axis] where there are several. */
-public class Input(public val name: String, public val sources: List<Source>, public val axis: Int)
+/**
+ * An input by its [name]: [sources], joined along [axis] where there are several, or if [summed] added, those of them
+ * that have been computed.
+ */
+public class Input(
+    public val name: String,
+    public val sources: List<Source>,
+    public val axis: Int,
+    public val summed: Boolean = false,
+)
 
 /**
  * An output: the [value] that later calls know it by, its [tensor], and what it is: "hidden states", "vector",
@@ -38,6 +47,9 @@ public class Call(
 ) {
     /** All sources of all inputs. */
     public val sources: List<Source> get() = inputs.flatMap(Input::sources)
+
+    /** The name of the ControlNet that it is a call of; "" for other calls. */
+    public val control: String get() = sources.find { it.kind == "hint" }?.of.orEmpty()
 
     internal fun computes(kind: String): Output? = outputs.find { it.kind == kind }
 }

@@ -56,10 +56,14 @@ internal fun InitialImage.mask(): FloatArray? =
     repaint?.let { flags -> FloatArray(flags.size) { if (flags[it]) 1f else 0f } }
 
 /** Returns the pixels as float32 RGB in [-1, 1], NHWC; those to be repainted are 0 where [masked]. */
-private fun InitialImage.pixels(masked: Boolean): FloatArray {
+private fun InitialImage.pixels(masked: Boolean): FloatArray =
+    rgb(argb) { masked && repaint?.get(it) == true }
+
+/** Returns pixels as float32 RGB in [-1, 1], NHWC; those [without] are 0. */
+internal fun rgb(argb: IntArray, without: (Int) -> Boolean = { false }): FloatArray {
     val rgb = FloatArray(3 * argb.size)
     for (i in argb.indices) {
-        if (masked && repaint?.get(i) == true) continue
+        if (without(i)) continue
         rgb[3 * i] = unit(argb[i] shr 16)
         rgb[3 * i + 1] = unit(argb[i] shr 8)
         rgb[3 * i + 2] = unit(argb[i])

@@ -12,6 +12,8 @@ internal class Given(
     val pixels: Values = emptyMap(),
     val values: Values = emptyMap(),
     val numbers: Numbers = Numbers(0.0, 0.0, 0, 0),
+    val hints: Values = emptyMap(),
+    val scales: Values = emptyMap(),
 )
 
 /** Returns the inputs of a call that are the same for every row: those of numbers alone. */
@@ -28,6 +30,7 @@ private fun Input.of(file: ModelFile, given: Given): Tensor {
     val port = file.input(name) ?: throw BadManifest("$name is no input of ${file.name}")
     val single = sources.singleOrNull()
     if (single?.kind == "tokens") return Tensor.Ints(given.tokens.getValue(single.of))
+    if (summed) return Tensor.Floats(sum(port, given.values))
     val parts = sources.map { it.of(port, sources.size, given) }
     return Tensor.Floats(parts.singleOrNull() ?: joinedAlong(parts, port.shape, axis))
 }
@@ -36,11 +39,22 @@ private fun Source.of(port: Port, among: Int, given: Given): FloatArray {
     val found = when (kind) {
         "latent" -> if (scaled) FloatArray(given.latent.size) { given.scale * given.latent[it] } else given.latent
         "pixels" -> given.pixels[of]?.let { given.manifest.atCells(it, port.shape) }
+        "hint" -> given.hints[of]
+        "scales" -> given.scales[of]
         "value" -> given.values[of]
         "numbers", "sinusoids" -> input(port.shape.last() / among, given.numbers)
         else -> null
     }
     return found ?: throw BadManifest("${port.name} takes $kind $of, which is not there")
+}
+
+/** Returns the sum of those values that have been computed, for one row of a port. */
+private fun Input.sum(port: Port, values: Values): FloatArray {
+    val total = FloatArray(port.shape.drop(1).fold(1, Int::times))
+    for (value in sources.mapNotNull { values[it.of] }) {
+        for (i in total.indices) total[i] += value[i]
+    }
+    return total
 }
 
 /** Returns the pixel at the top left of each of the rows and columns of an NHWC [shape]. */

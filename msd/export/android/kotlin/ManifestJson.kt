@@ -44,7 +44,12 @@ private fun JSONObject.call() = Call(
     component = getString("component"),
     at = getString("when"),
     inputs = objects("inputs").map { input ->
-        Input(input.getString("name"), input.objects("sources").map { it.source() }, input.getInt("axis"))
+        Input(
+            input.getString("name"),
+            input.objects("sources").map { it.source() },
+            input.getInt("axis"),
+            input.optBoolean("summed"),
+        )
     },
     outputs = objects("outputs").map {
         Output(

@@ -4,7 +4,8 @@ package dev.msd.runtime
  * One image to generate. [steps] are those of the manifest's first schedule where they are null, and [guidance] is the
  * manifest's. The negative prompt needs guidance above 1. After every [previewEvery] steps there is a preview, if the
  * manifest names a network for it; 0 means none. With [image], generation begins from it; what its mask keeps is pasted
- * back over the result and the previews, unless [paste] is false.
+ * back over the result and the previews, unless [paste] is false. ControlNets steer by the pictures of [controls]; with
+ * [guess], although the prompt does not describe them.
  */
 public class Request(
     public val prompt: String,
@@ -15,6 +16,8 @@ public class Request(
     public val previewEvery: Int = 0,
     public val image: InitialImage? = null,
     public val paste: Boolean = true,
+    public val controls: List<Control> = emptyList(),
+    public val guess: Boolean = false,
 )
 
 /** Returns the schedule of a request; throws [BadRequest] for what this model cannot do. */
@@ -24,6 +27,7 @@ internal fun Manifest.scheduleOf(request: Request): Schedule {
     if (!request.paste && request.image?.repaint == null) {
         throw BadRequest("without a mask no pixels are pasted back: leave out paste = false")
     }
+    requireControls(request)
     val steps = request.steps ?: schedules.keys.first()
     val schedule = schedules[steps] ?: throw BadRequest(
         "there is no schedule for $steps steps; there are ${schedules.keys.sorted().joinToString()}",

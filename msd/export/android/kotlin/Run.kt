@@ -14,6 +14,11 @@ internal class Run(
     private val guidance = Guidance.of(manifest, request.guidance ?: manifest.guidance)
     private val size = manifest.latent.fold(1, Int::times)
 
+    /** The calls of every step: of ControlNets, those that steer this image. */
+    private val steps = wiring.steps.filter { call ->
+        call.control.isEmpty() || request.controls.any { it.name == call.control }
+    }
+
     /** Returns the image; throws [NoGpu], and what [check] throws. */
     fun image(onProgress: OnProgress): GeneratedImage = try {
         val prompts = encodedPrompts(onProgress)
@@ -72,14 +77,15 @@ internal class Run(
     }
 
     private fun denoised(values: List<Values>, start: Start, onProgress: OnProgress): FloatArray {
-        for (call in wiring.steps) taken(call, onProgress)
+        for (call in steps) taken(call, onProgress)
         val pixels = request.image?.pixels().orEmpty()
         var latents = start.latents(schedule, request.image?.strength)
         var memory: StepMemory? = null
         schedule.steps.forEachIndexed { i, step ->
             check()
             if (i > 0 && rest() > 0) Thread.sleep(rest())
-            val output = guidance.combine(predicted(latents, step, values, pixels, onProgress))
+            val place = Place(i, schedule.steps.size)
+            val output = guidance.combine(predicted(latents, step, place, values, pixels, onProgress))
             val added = if (step.takesNoise) noise(request.seed, size, i + 1) else null
             val (next, left) = step.apply(latents, output, memory, added)
             latents = start.keep(next, schedule, i + 1)
@@ -94,17 +100,26 @@ internal class Run(
     private fun predicted(
         latents: FloatArray,
         step: Step,
+        place: Place,
         rows: List<Values>,
         pixels: Values,
         onProgress: OnProgress,
     ): List<FloatArray> {
         val numbers = Numbers(step.timestep, guidance.number, manifest.height, manifest.width)
-        var known = rows
-        for (call in wiring.steps) {
-            val (network, file) = networks.take(call.component, onProgress) to manifest.file(call.component)
-            val given = known.map { Given(manifest, emptyMap(), latents, step.scale, pixels, it, numbers) }
+        val known = rows.toMutableList()
+        for (call in steps) {
+            val file = manifest.file(call.component)
+            val steering = request.steering(call, file, place, rows.size)
+            val given = steering.mapIndexedNotNull { i, steers ->
+                steers?.let {
+                    Given(manifest, emptyMap(), latents, step.scale, pixels, known[i], numbers, it.hints, it.scales)
+                }
+            }
+            if (given.isEmpty()) continue
+            val network = networks.take(call.component, onProgress)
             val outputs = network.rows(file, given.map { call.row(file, it) }, call.shared(file, given[0]))
-            known = known.mapIndexed { i, values -> values + call.named(outputs[i]) }
+            val running = known.indices.filter { steering[it] != null }
+            running.forEachIndexed { i, row -> known[row] += call.named(outputs[i]) }
         }
         val prediction = checkNotNull(wiring.denoiser.computes("prediction"))
         return known.map { it.getValue(prediction.value) }

@@ -3,10 +3,11 @@ import { boolean, damaged, integer, list, nullable, number, oneOf, text } from '
 /**
  * What an input of a network is made of (msd/models/families/calls.py): `kind` 'tokens' by the tokenizer
  * `of`; 'latent', times the step's scale where `scaled`; 'numbers' or 'sinusoids' `of` 'timestep', 'guidance'
- * or 'sizes'; 'pixels' of 'image', 'masked image' or 'mask'; or 'value', what an earlier call computed.
+ * or 'sizes'; 'pixels' of 'image', 'masked image' or 'mask'; 'hint', the picture by which the ControlNet `of`
+ * steers, or 'scales', by how much each of its outputs counts; or 'value', what an earlier call computed.
  *
  * @typedef {object} Source
- * @property {'tokens' | 'latent' | 'numbers' | 'sinusoids' | 'pixels' | 'value'} kind
+ * @property {'tokens' | 'latent' | 'numbers' | 'sinusoids' | 'pixels' | 'hint' | 'scales' | 'value'} kind
  * @property {string} [of]
  * @property {boolean} [scaled]
  * @property {boolean} [cosine_first]
@@ -14,9 +15,10 @@ import { boolean, damaged, integer, list, nullable, number, oneOf, text } from '
  */
 
 /**
- * An input by its name: sources, joined along `axis` where there are several.
+ * An input by its name: sources, joined along `axis` where there are several, or if `summed` added, those of
+ * them that have been computed.
  *
- * @typedef {{ name: string, sources: Source[], axis: number }} Input
+ * @typedef {{ name: string, sources: Source[], axis: number, summed?: boolean }} Input
  */
 
 /**
@@ -53,7 +55,7 @@ import { boolean, damaged, integer, list, nullable, number, oneOf, text } from '
  */
 
 const SOURCE = {
-  kind: oneOf(['tokens', 'latent', 'numbers', 'sinusoids', 'pixels', 'value']),
+  kind: oneOf(['tokens', 'latent', 'numbers', 'sinusoids', 'pixels', 'hint', 'scales', 'value']),
   of: nullable(text),
   scaled: nullable(boolean),
   cosine_first: nullable(boolean),
@@ -71,7 +73,7 @@ const OUTPUT = {
 export const CALL = {
   component: text,
   when: oneOf(['once', 'step', 'preview', 'end']),
-  inputs: list({ name: text, sources: list(SOURCE), axis: integer }),
+  inputs: list({ name: text, sources: list(SOURCE), axis: integer, summed: nullable(boolean) }),
   outputs: list(OUTPUT),
 };
 
@@ -152,6 +154,15 @@ export function decoderOf({ calls }, role) {
 export function takes({ calls }, quantity) {
   const sources = calls.flatMap(sourcesOf);
   return sources.some(({ kind, of }) => ['numbers', 'sinusoids'].includes(kind) && of === quantity);
+}
+
+/**
+ * Returns the name of the ControlNet that a call is of; '' for other calls.
+ *
+ * @param {Call} call
+ */
+export function controlOf(call) {
+  return sourcesOf(call).find(({ kind }) => kind === 'hint')?.of ?? '';
 }
 
 /** @param {Call} call */

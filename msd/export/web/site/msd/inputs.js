@@ -14,7 +14,7 @@ import { numbersInput } from './timestep.js';
 
 /**
  * What the inputs of a call can be made of: tokens by tokenizer, the latents as they are and scaled, pixels
- * and values by name, and numbers.
+ * and values by name, numbers, and the pictures and scales of ControlNets by their names.
  *
  * @typedef {object} Given
  * @property {Record<string, Int32Array>} [tokens]
@@ -23,6 +23,8 @@ import { numbersInput } from './timestep.js';
  * @property {Record<string, Float32Array>} [pixels]
  * @property {Record<string, Float32Array>} [values]
  * @property {Numbers} [numbers]
+ * @property {Record<string, Float32Array>} [hints]
+ * @property {Record<string, Float32Array>} [scales]
  */
 
 /**
@@ -76,6 +78,7 @@ function isCounted({ sources }) {
  */
 function inputOf(input, file, given) {
   const port = /** @type {Port} */ (file.inputs.find(({ name }) => name === input.name));
+  if (input.summed) return summed(input.sources, port, given.values ?? {});
   const parts = input.sources.map((source) => partOf(source, port, input.sources.length, given));
   return parts.length === 1 ? parts[0] : joinedAlong(parts, port.shape, input.axis);
 }
@@ -95,12 +98,29 @@ function partOf(source, port, among, given) {
     tokens: () => given.tokens?.[of],
     latent: () => (source.scaled ? given.scaled : given.latent),
     pixels: () => given.pixels?.[of] && atCells(given.pixels[of], port.shape, given.numbers),
+    hint: () => given.hints?.[of],
+    scales: () => given.scales?.[of],
     value: () => given.values?.[of],
     numbers: () => given.numbers && numbersInput(source, width, given.numbers),
     sinusoids: () => given.numbers && numbersInput(source, width, given.numbers),
   }[kind]();
   if (found) return found;
   throw new MsdError('bad-manifest', `${port.name} takes ${kind} ${of}, which is not there.`);
+}
+
+/**
+ * Returns the sum of those values that have been computed, for one row of a port.
+ *
+ * @param {Source[]} sources
+ * @param {Port} port
+ * @param {Record<string, Float32Array>} values
+ */
+function summed(sources, port, values) {
+  const total = new Float32Array(port.shape.slice(1).reduce((product, n) => product * n, 1));
+  for (const { of = '' } of sources) {
+    if (of in values) values[of].forEach((each, i) => (total[i] += each));
+  }
+  return total;
 }
 
 /**

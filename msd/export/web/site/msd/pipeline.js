@@ -1,4 +1,5 @@
-import { decoderOf, wiringOf } from './calls.js';
+import { controlOf, decoderOf, wiringOf } from './calls.js';
+import { requireControls, steeringOf } from './control.js';
 import { checkCancelled } from './errors.js';
 import { requireFinite } from './finite.js';
 import { guidanceOf } from './guidance.js';
@@ -30,7 +31,8 @@ import { encodedImage, factsFor, pixelsOf, startFrom } from './start.js';
  * What an image should show and how it is made. Without `steps` and `guidance`, those of the manifest are
  * used. After every `previewEvery` steps there is a preview; 0 means none. `image`, with a `mask` if a part
  * of it is to be repainted, begins the generation, of which `strength`, above 0 and at most 1, says how much
- * changes. What the mask keeps is pasted back, unless `paste` is false.
+ * changes. What the mask keeps is pasted back, unless `paste` is false. ControlNets steer by the pictures of
+ * `controls`; with `guess`, although the prompt does not describe them.
  *
  * @typedef {object} Request
  * @property {string} prompt
@@ -42,6 +44,8 @@ import { encodedImage, factsFor, pixelsOf, startFrom } from './start.js';
  * @property {import('./initial-image.js').InitialImage} [image]
  * @property {number} [strength]
  * @property {boolean} [paste]
+ * @property {import('./control.js').Control[]} [controls]
+ * @property {boolean} [guess]
  */
 
 /**
@@ -103,6 +107,7 @@ export class Pipeline {
   async generate(request, watch = {}) {
     const { image, steps } = request;
     checkRequest(request);
+    requireControls(this.#app, request);
     if (image) factsFor(this.#app, image);
     const remarks = this.remarks(request);
     if (remarks.length) watch.onProgress?.({ stage: 'remarks', remarks });
@@ -144,8 +149,8 @@ export class Pipeline {
    * @param {Watch} watch
    */
   async #denoise(request, schedule, guidance, values, start, watch) {
-    const { steps: calls, denoiser, decoder } = this.#wiring;
-    for (const { component } of calls) await this.#take(component, watch);
+    const { denoiser, decoder } = this.#wiring;
+    for (const { component } of this.#steps(request)) await this.#take(component, watch);
     const steps = schedule.steps.length;
     const what = `The output of the ${this.#file(denoiser.component).title}`;
     let latents = start.latents(schedule, changed(this.#app, request) ?? null);
@@ -155,7 +160,8 @@ export class Pipeline {
       checkCancelled(watch.signal);
       const begin = performance.now();
       if (i + 1 === steps) this.#networks.prefetch(decoder.component, watch.signal);
-      const outputs = await this.#predict(request, latents, step, guidance.number, values, watch);
+      const at = { step, index: i, total: steps };
+      const outputs = await this.#predict(request, latents, at, guidance.number, values, watch);
       const place = `step ${i + 1} of ${steps}`;
       const output = requireFinite(guidance.combine(outputs), `${what} in ${place}`);
       const added = takesNoise(step) ? noise(request.seed ?? 0, latents.length, i + 1) : null;
@@ -174,14 +180,15 @@ export class Pipeline {
    *
    * @param {Request} request
    * @param {Float32Array} latent
-   * @param {Step} step
+   * @param {{ step: Step, index: number, total: number }} at
    * @param {number} guidance the number of it
    * @param {Values[]} rows
    * @param {Watch} watch
    */
-  async #predict(request, latent, step, guidance, rows, watch) {
-    const { steps: calls, denoiser } = this.#wiring;
+  async #predict(request, latent, at, guidance, rows, watch) {
+    const { denoiser } = this.#wiring;
     const { height, width } = this.#app;
+    const { step } = at;
     const scale = Math.fround(step.scale);
     const numbers = { timestep: step.timestep, guidance, height, width };
     const given = {
@@ -190,19 +197,34 @@ export class Pipeline {
       pixels: request.image && pixelsOf(request.image),
       numbers,
     };
-    let known = rows;
-    for (const call of calls) {
+    const known = [...rows];
+    for (const call of this.#steps(request)) {
       const file = this.#file(call.component);
-      const inputs = known.map((values) => rowInputs(call, file, { ...given, values }));
+      const steering = rows.map((_, row) => steeringOf(call, file, request, { ...at, row, rows: rows.length }));
+      const running = [...rows.keys()].filter((row) => steering[row]);
+      if (!running.length) continue;
+      const inputs = running.map((row) =>
+        rowInputs(call, file, { ...given, ...steering[row], values: known[row] }),
+      );
       // A preview that had no memory beside the networks of a step may have freed them.
       const network = await this.#networks.take(call.component, watch.signal);
       const outputs = await runRows(network, file, inputs, sharedInputs(call, file, numbers));
-      known = known.map((values, i) => ({ ...values, ...named(call, outputs[i]) }));
+      running.forEach((row, i) => (known[row] = { ...known[row], ...named(call, outputs[i]) }));
     }
     const { value } = /** @type {import('./calls.js').Output} */ (
       denoiser.outputs.find(({ kind }) => kind === 'prediction')
     );
     return known.map((values) => values[value]);
+  }
+
+  /**
+   * Returns the calls of every step: of ControlNets, those that steer this image.
+   *
+   * @param {Request} request
+   */
+  #steps({ controls = [] }) {
+    const names = ['', ...controls.map(({ name }) => name)];
+    return this.#wiring.steps.filter((call) => names.includes(controlOf(call)));
   }
 
   /**

@@ -1,0 +1,190 @@
+"""Adds ControlNets to a checkpoint: a folder that diffusers wrote, or one file.
+
+A file has the names of ControlNet's authors (msd/conversion/sources/compvis/control.py) or those of
+diffusers, and no configuration: that is the U-Net's, but for what shapes say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.component_weights import stored_tensors
+from msd.conversion.sources.compvis.control import HINT, WRAPPER, control_tensors
+from msd.conversion.sources.compvis.part import NetworkTensors
+from msd.conversion.sources.diffusers import INDEX, read_json
+from msd.conversion.sources.weight_file import read_contents
+from msd.errors import BadCheckpoint, BadConfig
+from msd.graph.ir.weights import Weights
+from msd.models.config import SIZES, ControlledUNetConfig, UNetConfig
+from msd.models.controlnet import HINT_CHANNELS, ControlNetConfig
+from msd.models.families import Component, Part
+from msd.models.families.control import NAME, component_of_control, with_controls
+from msd.models.networks import read_config
+
+KINDS = "a folder of diffusers' ControlNetModel, or a file with one"
+EMBEDDING = "controlnet_cond_embedding"
+LORA = "lora_controlnet"
+"""A tensor of Stability AI's Control-LoRA, which holds changes of the U-Net's weights."""
+
+
+def parse(text: str) -> tuple[Path, str | None]:
+    """Return the path and the name of `PATH[:NAME]`; raises BadConfig for an impossible name."""
+    path, colon, name = text.rpartition(":")
+    if not colon or Path(text).exists():
+        return Path(text), None
+    component_of_control(name)
+    return Path(path), name
+
+
+def add_controls(checkpoint: Checkpoint, given: Sequence[tuple[Path, str | None]]) -> Checkpoint:
+    """Return the checkpoint with ControlNets, each with its name or None for that of its file.
+
+    Its U-Net then takes their residuals. Reads only headers. Raises BadConfig for a checkpoint with networks
+    of keras-cv or of a family without ControlNets, and for impossible names; BadCheckpoint, naming the path,
+    for anything else than a ControlNet, and for one of another model.
+    """
+    if not given:
+        return checkpoint
+    named = {name or _name_of(path): path for path, name in given}
+    family = with_controls(checkpoint.family, tuple(name or _name_of(path) for path, name in given))
+    if checkpoint.networks != "msd":
+        raise BadConfig(f"{checkpoint.networks}'s U-Net cannot take a ControlNet's; leave out --source")
+    denoiser = family.denoiser.name
+    unet = checkpoint.configs[denoiser]
+    checkpoint = replace(checkpoint, family=family)
+    for name, path in named.items():
+        checkpoint = _with(checkpoint, family.component(component_of_control(name)), Path(path), unet)
+    return replace(checkpoint, configs={**checkpoint.configs, denoiser: ControlledUNetConfig.of(unet)})
+
+
+def _name_of(path: Path) -> str:
+    """Return a name for what is at `path`: that of the folder, or of the file without its ending."""
+    path = Path(path).absolute()
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", path.name if path.is_dir() else path.stem).lstrip("_-")[:64]
+    if not NAME.fullmatch(name):
+        raise BadConfig(f"{path} gives no name for its ControlNet; give PATH:NAME")
+    return name
+
+
+@dataclass(frozen=True)
+class _ControlNet:
+    """A ControlNet: diffusers' settings, None where a file has none, its tensors by diffusers' names."""
+
+    settings: Mapping[str, Any] | None
+    tensors: Mapping[str, Weights]
+    files: tuple[Path, ...]
+    remark: str = ""
+
+
+def _with(checkpoint: Checkpoint, component: Component, path: Path, unet: UNetConfig) -> Checkpoint:
+    opened = _opened(path, component.part)
+    files = {f"{component.name}/{file.name}": file for file in opened.files}
+    try:
+        if opened.settings is None:
+            config = _config_by_shapes(str(path), opened.tensors, unet)
+        else:
+            # A ControlNet's configuration has no size of images.
+            config = replace(read_config(component, opened.settings), size=unet.size)
+        _require_fit(component.name, config, unet, checkpoint.configs[checkpoint.family.decoder.name].scale)
+    except BadCheckpoint as error:
+        raise BadCheckpoint(f"{path} does not fit {checkpoint.name}: {error}") from error
+    return replace(
+        checkpoint,
+        configs={**checkpoint.configs, component.name: config},
+        weights={**checkpoint.weights, component.name: opened.tensors},
+        files={**checkpoint.files, **files},
+        weight_files={**checkpoint.weight_files, component.name: tuple(files)},
+        replaced=(*checkpoint.replaced, component.name),
+        remarks=(*checkpoint.remarks, *([opened.remark] if opened.remark else [])),
+    )
+
+
+def _opened(path: Path, part: Part) -> _ControlNet:
+    if not path.exists():
+        raise BadCheckpoint(f"{path} does not exist; give {KINDS}")
+    if not path.is_dir():
+        return _ControlNet(None, _named_by_diffusers(path), (path,))
+    folder = path / "controlnet" if (path / INDEX).is_file() else path
+    settings, stored = read_json(folder, "config.json"), stored_tensors(folder, part.stem)
+    return _ControlNet(settings, stored.tensors, (folder / "config.json", *stored.files), stored.remark)
+
+
+def _named_by_diffusers(path: Path) -> Mapping[str, Weights]:
+    """Return the tensors of a file; one that holds a whole model has more than the ControlNet's."""
+    tensors = read_contents(path).tensors
+    if LORA in tensors:
+        raise BadCheckpoint(f"{path} is a Control-LoRA, which is not supported; give {KINDS}")
+    for prefix in (WRAPPER, ""):
+        if f"{prefix}{HINT}.0.weight" in tensors:
+            return control_tensors(NetworkTensors.of(str(path), tensors, prefix))
+    if f"{EMBEDDING}.conv_in.weight" not in tensors:
+        raise BadCheckpoint(f"{path} is no ControlNet; give {KINDS}")
+    return tensors
+
+
+def _config_by_shapes(where: str, tensors: Mapping[str, Weights], unet: UNetConfig) -> ControlNetConfig:
+    """Return the configuration of tensors; heads, norms and sinusoids, which no shape tells, are the U-Net's.
+
+    Raises BadCheckpoint, naming the file `where`, for a file that lacks tensors.
+    """
+    part = NetworkTensors(where, "", tensors)
+    levels = [part.inside(f"down_blocks.{i}.") for i in range(part.count("down_blocks"))]
+    middle = part.inside("mid_block.").inside("attentions.0.")
+    attentions = [level.inside("attentions.0.") for level in levels]
+    projection = middle.tensors.get("proj_in.weight")
+    known: dict[str, Any] = {
+        "in_channels": part.shape("conv_in.weight", 4)[1],
+        "channels": tuple(level.shape("resnets.0.conv1.weight", 4)[0] for level in levels),
+        "resnets": tuple(level.count("resnets") for level in levels),
+        "down_attention": tuple(level.has("attentions") for level in levels),
+        "transformers": tuple(
+            max(1, each.count("transformer_blocks")) for each in (*attentions[:-1], middle)
+        ),
+        "context_width": middle.shape("transformer_blocks.0.attn2.to_k.weight", 2)[1],
+        "linear_projection": projection is not None and len(projection.shape) == 2,
+        "pooled_width": None,
+        "size_width": None,
+        "guidance_width": None,
+        "middle": True,
+        "hint_widths": tuple(_hint_widths(part.inside(f"{EMBEDDING}."))),
+    }
+    if part.has("add_embedding"):
+        known["size_width"] = unet.size_width
+        both = part.shape("add_embedding.linear_1.weight", 2)[1]
+        known["pooled_width"] = both - SIZES * (unet.size_width or 0)
+    return ControlNetConfig(**{f.name: getattr(unet, f.name) for f in fields(UNetConfig)} | known)
+
+
+def _hint_widths(part: NetworkTensors) -> Iterator[int]:
+    """Yield the width of the first layer of a hint, and that of each that halves it."""
+    first, channels = part.shape("conv_in.weight", 4)[:2]
+    if channels != HINT_CHANNELS:
+        raise part.wrong(f"takes hints of {channels} channels, and {HINT_CHANNELS} are supported")
+    yield first
+    yield from (part.shape(f"blocks.{i}.weight", 4)[0] for i in range(1, part.count("blocks"), 2))
+
+
+def _require_fit(name: str, control: ControlNetConfig, unet: UNetConfig, scale: int) -> None:
+    """Raise BadCheckpoint, naming both sides, for a ControlNet of another U-Net than the checkpoint's."""
+    facts = (
+        ("addition_embed_type", *("text_time" if c.pooled_width else None for c in (control, unet))),
+        ("cross_attention_dim", control.context_width, unet.context_width),
+        ("block_out_channels", control.channels, unet.channels),
+        ("layers_per_block", control.resnets, unet.resnets),
+        ("the width of its pooled text", control.pooled_width, unet.pooled_width),
+        ("addition_time_embed_dim", control.size_width, unet.size_width),
+        ("in_channels", control.in_channels, unet.out_channels),
+    )
+    for key, own, wanted in facts:
+        if own != wanted:
+            raise BadCheckpoint(f"{name} has {key} = {own}, but the U-Net's is {wanted}; they must be equal")
+    if control.hint_scale != scale:
+        raise BadCheckpoint(
+            f"{name} has {control.hint_scale} pixels along the side of a latent cell"
+            f" (conditioning_embedding_out_channels), but the VAE decoder has {scale}; they must be equal"
+        )

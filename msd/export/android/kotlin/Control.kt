@@ -1,0 +1,75 @@
+package dev.msd.runtime
+
+import kotlin.math.abs
+import kotlin.math.pow
+
+/**
+ * A picture by which the ControlNet [name] steers: [argb] has one colour per pixel, of exactly the manifest's width and
+ * height; opaque. Its outputs count [scale] times, in the steps from [begin] to [until], as parts of all.
+ */
+public class Control(
+    public val name: String,
+    public val argb: IntArray,
+    public val scale: Double = 1.0,
+    public val begin: Double = 0.0,
+    public val until: Double = 1.0,
+)
+
+/** A run of the denoiser, [index], from 0, of [total]. */
+internal class Place(val index: Int, val total: Int)
+
+/** What a ControlNet's call is given for a row beside other calls. */
+internal class Steering(val hints: Values = emptyMap(), val scales: Values = emptyMap())
+
+/** The names of the model's ControlNets. */
+public val Manifest.controls: List<String> get() = calls.map(Call::control).filter(String::isNotEmpty)
+
+/** Throws [BadRequest] for controls that the model does not have, that do not fit it, or count out of bounds. */
+internal fun Manifest.requireControls(request: Request) {
+    val (known, names) = controls to request.controls.map(Control::name)
+    if (request.guess && names.isEmpty()) throw BadRequest("guess mode is for pictures that steer: give a control")
+    for (control in request.controls) {
+        val name = control.name
+        if (name !in known) {
+            throw BadRequest("this model has no ControlNet $name; it has ${known.joinToString().ifEmpty { "none" }}")
+        }
+        if (names.count { it == name } > 1) throw BadRequest("the control $name is given twice")
+        if (control.argb.size != width * height) {
+            throw BadRequest("the picture of the control $name should have $width times $height pixels")
+        }
+        if (!(abs(control.scale) <= MOST_SCALE)) {
+            throw BadRequest("the scale ${control.scale} should be a number up to $MOST_SCALE")
+        }
+        if (!(control.begin >= 0 && control.begin < control.until && control.until <= 1)) {
+            throw BadRequest(
+                "the control $name counts from ${control.begin} until ${control.until}; both are parts of all steps",
+            )
+        }
+    }
+}
+
+/** Returns what [call] is given beside other calls for each of [rows]; null for a row that a ControlNet does not steer. */
+internal fun Request.steering(call: Call, file: ModelFile, place: Place, rows: Int): List<Steering?> {
+    val control = controls.find { it.name == call.control } ?: return List(rows) { Steering() }
+    val input = call.inputs.find { input -> input.sources.any { it.kind == "scales" } }
+    val count = input?.let { file.input(it.name) }?.shape?.last() ?: 0
+    val hint = rgb(control.argb)
+    return List(rows) { row ->
+        val scales = control.scales(place, count, guess, steers = !(guess && rows > 1 && row == 0))
+        if (scales.all { it == 0f }) null else Steering(mapOf(control.name to hint), mapOf(control.name to scales))
+    }
+}
+
+/** Returns by how much each of [count] outputs counts in a run of the denoiser; 0 where it does not [steers]. */
+private fun Control.scales(place: Place, count: Int, guess: Boolean, steers: Boolean): FloatArray {
+    val (index, total) = place.index.toDouble() to place.total
+    val counts = steers && index / total >= begin && (index + 1) / total <= until
+    val size = if (counts) scale.toFloat() else 0f
+    return FloatArray(count) {
+        size * (if (guess) LEAST_GUESS.pow(1 - it.toDouble() / maxOf(count - 1, 1)) else 1.0).toFloat()
+    }
+}
+
+/** The factor of a ControlNet's first output in guess mode; that of its last is 1. */
+private const val LEAST_GUESS = 0.1
+private const val MOST_SCALE = 1000.0

@@ -1,0 +1,93 @@
+import { controlOf } from './calls.js';
+import { MsdError } from './errors.js';
+
+/**
+ * @typedef {import('./manifest.js').AppManifest} AppManifest
+ * @typedef {import('./calls.js').Call} Call
+ * @typedef {import('./manifest.js').ModelFile} ModelFile
+ */
+
+/**
+ * A picture by which the ControlNet `name` steers: RGB in [-1, 1], as large as the model's images. Its outputs
+ * count `scale` times, in the steps from `begin` to `until`, as parts of all.
+ *
+ * @typedef {object} Control
+ * @property {string} name
+ * @property {Float32Array} pixels
+ * @property {number} [scale]
+ * @property {number} [begin]
+ * @property {number} [until]
+ */
+
+/** The factor of a ControlNet's first output in guess mode; that of its last is 1. */
+const LEAST_GUESS = 0.1;
+const MOST_SCALE = 1000;
+
+/**
+ * Returns the names of a model's ControlNets.
+ *
+ * @param {{ calls: Call[] }} app
+ */
+export function controlNames({ calls }) {
+  return calls.map(controlOf).filter(Boolean);
+}
+
+/**
+ * Throws 'bad-request' for controls that a model does not have, that do not fit it, or count out of bounds.
+ *
+ * @param {AppManifest} app
+ * @param {{ controls?: Control[], guess?: boolean }} request
+ */
+export function requireControls(app, { controls = [], guess = false }) {
+  const known = controlNames(app);
+  if (guess && !controls.length) throw bad('guess mode is for pictures that steer: give a control');
+  for (const [i, { name, pixels, scale = 1, begin = 0, until = 1 }] of controls.entries()) {
+    if (!known.includes(name)) throw bad(`this model has no ControlNet ${name}; it has ${known.join(', ') || 'none'}`);
+    if (controls.findIndex((each) => each.name === name) < i) throw bad(`the control ${name} is given twice`);
+    if (pixels.length !== 3 * app.height * app.width) {
+      throw bad(`the picture of the control ${name} should have ${app.width} times ${app.height} pixels`);
+    }
+    if (!(Math.abs(scale) <= MOST_SCALE)) throw bad(`the scale ${scale} should be a number up to ${MOST_SCALE}`);
+    if (!(begin >= 0 && begin < until && until <= 1)) {
+      throw bad(`the control ${name} counts from ${begin} until ${until}; both are parts of all steps`);
+    }
+  }
+}
+
+/**
+ * Returns by how much each of `count` outputs of a ControlNet counts in run `index`, from 0, of `total`: of
+ * row `row` of `rows`, of which the first of two is not steered in guess mode.
+ *
+ * @param {Control} control
+ * @param {{ index: number, total: number, row: number, rows: number, guess: boolean, count: number }} at
+ */
+function scalesOf({ scale = 1, begin = 0, until = 1 }, { index, total, row, rows, guess, count }) {
+  const counts = index / total >= begin && (index + 1) / total <= until && !(guess && rows > 1 && row === 0);
+  const size = Math.fround(counts ? scale : 0);
+  const factor = (/** @type {number} */ i) => (guess ? LEAST_GUESS ** (1 - i / Math.max(count - 1, 1)) : 1);
+  return Float32Array.from({ length: count }, (_, i) => size * Math.fround(factor(i)));
+}
+
+/**
+ * Returns what a ControlNet's call is given beside other calls, {} for those; null for a row that it does not
+ * steer.
+ *
+ * @param {Call} call
+ * @param {ModelFile} file
+ * @param {{ controls?: Control[], guess?: boolean }} request
+ * @param {{ index: number, total: number, row: number, rows: number }} at
+ */
+export function steeringOf(call, file, { controls = [], guess = false }, at) {
+  const name = controlOf(call);
+  const control = controls.find((each) => each.name === name);
+  if (!control) return {};
+  const input = call.inputs.find(({ sources }) => sources.some(({ kind }) => kind === 'scales'));
+  const port = file.inputs.find((each) => each.name === input?.name);
+  const scales = scalesOf(control, { ...at, guess, count: port?.shape[port.shape.length - 1] ?? 0 });
+  return scales.some(Boolean) ? { hints: { [name]: control.pixels }, scales: { [name]: scales } } : null;
+}
+
+/** @param {string} sentence */
+function bad(sentence) {
+  return new MsdError('bad-request', sentence);
+}
