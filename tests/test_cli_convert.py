@@ -271,6 +271,11 @@ def test_missing_folder_and_wrong_folder(tmp_path: Path) -> None:
     assert_refused(run(tmp_path / "empty", "-o", tmp_path / "out"), 1, "model_index.json")
 
 
+def test_a_folder_that_is_converted_is_no_checkpoint(bundle_folder: Path, tmp_path: Path) -> None:
+    refused = run(bundle_folder, "-o", tmp_path / "out")
+    assert_refused(refused, 1, "is converted already", "msd-convert takes the checkpoint")
+
+
 def test_truncated_weights_are_refused(copy: Path, tmp_path: Path) -> None:
     file = copy / "unet" / "diffusion_pytorch_model.safetensors"
     file.write_bytes(file.read_bytes()[:-1000])

@@ -133,7 +133,10 @@ def test_what_cannot_be_is_refused(
         ((bundle, "--image", text), "no image that can be read"),
         ((bundle, "--image", tmp_path / "none.png"), "none.png cannot be read: No such file"),
         ((bundle, "--image", photo, "--strength", 0.1), "leaves no step of 4"),
-        ((demo_float, "--image", photo), "has no vae_encoder; msd convert --also vae_encoder writes one"),
+        (
+            (demo_float, "--image", photo),
+            "has no vae_encoder; msd-convert CHECKPOINT --also vae_encoder -o OUT writes one",
+        ),
     ]
     for arguments, words in refusals:
         result = run(*arguments, *SETTINGS, "-o", out)

@@ -154,5 +154,5 @@ def test_what_does_not_fit_is_refused(
         case.pipeline.generate("a dog", strength=0.5)
     with pytest.raises(BadConfig, match="leaves no step of 4"):
         case.pipeline.generate("a dog", image=image, strength=0.2, steps=4)
-    with pytest.raises(BadBundle, match="has no vae_encoder; msd convert --also"):
+    with pytest.raises(BadBundle, match="has no vae_encoder; msd-convert CHECKPOINT --also"):
         Pipeline(open_bundle(demo_float)).generate("a dog", image=open_initial_image(file, 128, 128))

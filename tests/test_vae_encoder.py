@@ -198,7 +198,9 @@ def test_a_bundle_has_it_on_request(small: Bundle, folder: Path) -> None:
 
 
 def test_a_bundle_without_it_says_how_to_get_it(bundle_folder: Path) -> None:
-    with pytest.raises(BadBundle, match="has no vae_encoder; msd convert --also vae_encoder writes one"):
+    with pytest.raises(
+        BadBundle, match="has no vae_encoder; msd-convert CHECKPOINT --also vae_encoder -o OUT writes one"
+    ):
         open_bundle(bundle_folder).path(NAME)
 
 

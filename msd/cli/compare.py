@@ -134,6 +134,8 @@ def compare(
         require_replaceable(output, force)  # it may have appeared while images were generated
         write_report(comparison, output)
     _print_result(comparison.result)
+    if output:
+        say(f"wrote {output}: sheet.png and result.json", err=True)
     if as_json:
         say_json(dump(comparison.result))
     if comparison.result.broken:

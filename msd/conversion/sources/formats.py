@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from msd.bundle import MANIFEST
 from msd.conversion.sources import diffusers, keras_cv
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.single_file import open_single_file
@@ -45,6 +46,11 @@ def _require_index(folder: Path) -> None:
     """Raise BadCheckpoint, saying what a folder holds, for one without a model_index.json."""
     if (folder / diffusers.INDEX).exists():
         return
+    if (folder / MANIFEST).exists():
+        raise BadCheckpoint(
+            f"{folder} is converted already: msd generate {folder} -p PROMPT runs it; msd-convert takes the"
+            " checkpoint that it was made from"
+        )
     names = sorted(each.name for each in folder.iterdir())
     files = [name for name in names if is_weight_file(folder / name)]
     if len(files) == 1 and "config.json" not in names:
