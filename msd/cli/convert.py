@@ -225,10 +225,24 @@ def _explain(manifest: Manifest) -> None:
             kinds = ", ".join(f"{escape(kind)} {n:+d}" for kind, n in effect.kinds.items())
             reasons = "\n".join(f"{skip.count}x {escape(reason)}" for reason, skip in effect.skipped.items())
             table.add_row(escape(effect.rule), str(effect.fired), f"{effect.ops:+d}", kinds, reasons)
-        table.caption = f"{ledger.before} operations traced, {ledger.after} written"
+        table.caption = (
+            f"{ledger.before} operations traced, {ledger.after} after the rewrites{_widened(manifest, name)}"
+        )
         print_table(out, table)
         if idle:
             out.print(f"No place for {escape(', '.join(idle))}.\n")
+
+
+def _widened(manifest: Manifest, component: str) -> str:
+    """Return how many operations the files have that widen stored weights, as a clause; nothing for none."""
+    from msd.bundle import family_of
+
+    family = family_of(manifest)
+    parts = [
+        part for name, part in manifest.components.items() if family.component_of(name).name == component
+    ]
+    more = sum(part.operations for part in parts) - manifest.ledger[component].after
+    return f", and {more} that widen stored weights" if more else ""
 
 
 def _size(count: int) -> str:
