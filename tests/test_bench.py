@@ -39,6 +39,7 @@ from msd.run.runners.timings import MOST, Effort, interleaved, summarise
 from scripts.figures import WRITTEN, read_figures
 from tests import tiny_models
 from tests.json_schema import violations
+from tests.old_runtime import needs_old_runtime
 
 DOCUMENTED = Path(__file__).parent.parent / "docs" / "bench.schema.json"
 QUICK = Effort(3, 1, 0.0, 1.0)
@@ -130,6 +131,7 @@ def test_the_delegates_own_log_counts(bundle_folder: Path) -> None:
         assert m.notes == (f"fp16 was requested, but {adapter.find().name} computes in fp32",)
 
 
+@needs_old_runtime
 def test_another_runtime_is_measured_too(bundle_folder: Path) -> None:
     (m,) = measure([open_bundle(bundle_folder)], "unet", engine("tflite-runtime"), QUICK, silent)
     assert (m.backend, m.delegated, m.precision) == ("tflite-runtime", None, "fp32")

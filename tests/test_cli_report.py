@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from msd.cli.report import report
 from tests import tiny_models
+from tests.old_runtime import MISSING
 from tests.stable_diffusion import COMPONENTS
 
 
@@ -65,7 +66,7 @@ def test_verbose_shows_the_numbers_and_the_native_log(
     for part in ("litert-gpu, adreno-740", "3 of 3 on GPU, 1 partition"):
         assert part in result.stdout
     assert "least time on adreno-740" in result.stdout
-    assert "tflite-runtime 2.14.0, CPU loads and runs it" in result.stdout
+    assert MISSING or "tflite-runtime 2.14.0, CPU loads and runs it" in result.stdout
     assert "y: 1" in result.stdout
     assert "dB from the CPU's, max difference " in result.stdout
     assert "Replacing 3 out of 3 node(s) with delegate (LITERT_WEBGPU) node" in result.stdout

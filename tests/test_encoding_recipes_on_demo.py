@@ -18,6 +18,7 @@ from msd.measure.report.witness import witnesses
 from msd.models.demo import CHECKPOINT
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runners.random_inputs import random_inputs
+from tests.old_runtime import needs_old_runtime
 
 LEAST = {
     "cpu-w8": 42.0,
@@ -70,6 +71,7 @@ def test_the_delegate_takes_the_mixed_one_whole(unets: dict[str, Path]) -> None:
     assert verdict.delegated == verdict.operations
 
 
+@needs_old_runtime
 def test_the_one_for_cpus_runs_on_an_old_one_too(unets: dict[str, Path]) -> None:
     runtime = witnesses(unets["cpu-w8"], 60)[0]
     assert runtime.ok, runtime.says

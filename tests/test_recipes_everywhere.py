@@ -34,6 +34,7 @@ from msd.run.runners.registry import backends
 from msd.run.runners.runner import Conditions
 from msd.run.runtime.pipeline import Pipeline
 from tests.jvm import Jvm, floats
+from tests.old_runtime import needs_old_runtime
 from tests.recipe_bundles import INT4, NAMES, constants, recipe_bundle
 from tests.webgpu_device import device
 
@@ -138,7 +139,7 @@ def test_integers_times_rounded_inputs(bundle: Bundle, known: Known) -> None:
     require_near(on_cpu(bundle, known), computed(bundle, dynamic, known), DYNAMIC)
 
 
-@pytest.mark.parametrize("backend", ["litert-gpu", "tflite-runtime"])
+@pytest.mark.parametrize("backend", ["litert-gpu", pytest.param("tflite-runtime", marks=needs_old_runtime)])
 def test_a_backend_runs_a_bundle_or_refuses_it(backend: str, bundle: Bundle, name: str, known: Known) -> None:
     found = backends()[backend]
     engine = Engine(found, found.prepare(Conditions(threads=1, precision="fp32")))

@@ -12,6 +12,9 @@ from msd.measure.report import witness
 from msd.measure.report.witness import witnesses
 from tests import tiny_models
 from tests.int8_layers import save_layer
+from tests.old_runtime import needs_old_runtime
+
+pytestmark = needs_old_runtime
 
 
 def test_both_are_content_with_a_plain_file(tmp_path: Path) -> None:

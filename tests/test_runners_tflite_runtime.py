@@ -22,6 +22,9 @@ from msd.run.runtime.components import open_component
 from msd.run.runtime.pipeline import Pipeline
 from tests import tiny_models
 from tests.int8_layers import save_layer
+from tests.old_runtime import needs_old_runtime
+
+pytestmark = needs_old_runtime
 
 OLD = Engine(find_backend("tflite-runtime"), Conditions(threads=2))
 

@@ -106,10 +106,14 @@ class Backend:
 
         Raises BadConfig for a package that is not installed, NoDelegate without an adapter.
         """
+        self.require_package()
+        if "gpu_api" in self.takes:
+            conditions = replace(conditions, gpu_api=choose_api(conditions.gpu_api))
+        return replace(conditions, adapter=adapter.find()) if self.needs_adapter else conditions
+
+    def require_package(self) -> None:
+        """Raise BadConfig where the package that the backend needs is not installed."""
         if self.package and find_spec(self.package[1]) is None:
             name = self.package[0]
             why = f"; {self.package_note}" if self.package_note else ""
             raise BadConfig(f"the package {name} is not installed; the backend of that name needs it{why}")
-        if "gpu_api" in self.takes:
-            conditions = replace(conditions, gpu_api=choose_api(conditions.gpu_api))
-        return replace(conditions, adapter=adapter.find()) if self.needs_adapter else conditions

@@ -22,11 +22,14 @@ def backends() -> dict[str, Backend]:
 def find_backend(name: str, generating: bool = False) -> Backend:
     """Return the backend of that name or alias; raises BadConfig listing the names.
 
-    With `generating`, those that only measure are unknown, and the names are those of `msd generate`.
+    With `generating`, those that only measure are unknown, the names are those of `msd generate`, and
+    BadConfig is raised too where the backend's package is not installed.
     """
     known = [backend for backend in backends().values() if backend.open or not generating]
     for backend in known:
         if name in (backend.name, backend.alias):
+            if generating:
+                backend.require_package()
             return backend
     names = ", ".join(backend.spelling if generating else backend.name for backend in known)
     raise BadConfig(f"no backend is called {name!r}; there are {names}")

@@ -1,0 +1,52 @@
+"""What CI runs, with a stand-in for make: it goes on after a failure, and its last line counts all tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parent.parent / ".ci/run"
+QUICK = "3 passed, 1 skipped, 40 deselected in 4.50s (0:00:04)"
+REST = "=== 4 passed in 61.20s ==="
+
+
+def run(folder: Path, printed: dict[str, str], failing: str = "") -> tuple[int, list[str], list[str]]:
+    """Return the exit code, what was made, and what .ci/run prints, where make prints these by target."""
+    (folder / "bin").mkdir()
+    lines = [f"{target}) echo {text!r};;" for target, text in printed.items()]
+    stand_in = (
+        f'#!/bin/sh\necho $1 >> {folder}/made\ncase $1 in {" ".join(lines)} esac\n[ "$1" != "{failing}" ]\n'
+    )
+    for name, text in (("make", stand_in), ("apt-get", "#!/bin/sh\nexit 1\n")):
+        (folder / "bin" / name).write_text(text)
+        (folder / "bin" / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run([SCRIPT], env=environment, capture_output=True, text=True)
+    return done.returncode, (folder / "made").read_text().split(), done.stdout.splitlines()
+
+
+def test_the_last_line_counts_the_tests_of_both_parts(tmp_path: Path) -> None:
+    code, made, lines = run(tmp_path, {"test": QUICK, "test-rest": REST})
+    assert made == ["check", "test", "test-rest", "test-python"]
+    assert (code, lines[-1]) == (0, "7 passed, 0 failed, 1 skipped")
+
+
+@pytest.mark.parametrize("failing", ["check", "test", "test-rest", "test-python"])
+def test_a_failure_is_named_and_the_others_run(failing: str, tmp_path: Path) -> None:
+    code, made, lines = run(tmp_path, {"test": REST, "test-rest": REST}, failing)
+    assert len(made) == 4
+    assert (code, lines[-2:]) == (1, [f"make {failing} failed", "8 passed, 0 failed"])
+
+
+def test_failures_and_errors_are_failed(tmp_path: Path) -> None:
+    printed = {"test": "2 failed, 3 passed, 1 error in 5.00s", "test-rest": REST}
+    code, _, lines = run(tmp_path, printed, "test")
+    assert (code, lines[-1]) == (1, "7 passed, 3 failed")
+
+
+def test_a_part_that_did_not_finish_is_named(tmp_path: Path) -> None:
+    code, _, lines = run(tmp_path, {"test": "Killed", "test-rest": REST}, "test")
+    assert (code, lines[-2:]) == (1, ["make test did not finish", "4 passed, 0 failed"])
