@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import struct
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,24 @@ def by_name(path: Path, output: str, **inputs: Array) -> Array:
     return result
 
 
+def by_compiled_model(path: Path, output: str, **inputs: Array) -> Array:
+    """Call a file as BuildModel and WriteExact do: names give places, inputs are resized, buffers filled."""
+    from ai_edge_litert.compiled_model import CompiledModel
+
+    compiled = CompiledModel.from_file(str(path))
+    (names,) = compiled.get_signature_list().values()
+    places = {name: names["inputs"].index(name) for name in inputs}
+    for name, value in inputs.items():
+        compiled.resize_input_tensor(places[name], list(value.shape))
+    buffers, results = compiled.create_input_buffers(0), compiled.create_output_buffers(0)
+    for name, value in inputs.items():
+        buffers[places[name]].write(value)
+    compiled.run_by_index(0, buffers, results)
+    size = int(np.prod(details(path).get_output_details()[0]["shape"]))
+    result: Array = np.asarray(results[names["outputs"].index(output)].read(size, np.float32))
+    return result
+
+
 def by_place(path: Path, *inputs: Array) -> Array:
     """Write the inputs in the order of the file and read its first output, as the C API's callers do."""
     loaded = details(path)
@@ -122,6 +142,12 @@ def test_mlperfs_prompts_by_names_and_by_places(plain: Path, mlperf: Path) -> No
     context = by_name(encoder, "layer_normalization_72", tokens=tokens, positions=positions)
     assert psnr(run_own(plain, "text_encoder", tokens=tokens), context) >= 110
     np.testing.assert_array_equal(by_place(encoder, tokens, positions), context)
+    with ProcessPoolExecutor(1, get_context("spawn")) as apart:
+        called = apart.submit(
+            by_compiled_model, encoder, "layer_normalization_72", tokens=tokens, positions=positions
+        )
+        compiled = called.result().reshape(context.shape)
+    np.testing.assert_allclose(compiled, context, atol=1e-4)
     swapped = by_name(encoder, "layer_normalization_72", tokens=tokens, positions=positions[:, ::-1].copy())
     assert psnr(context, swapped) < 60
 

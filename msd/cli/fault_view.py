@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.padding import Padding
 
 from msd.cli.plain import escape
 from msd.measure.report.phrases import places
@@ -24,6 +25,6 @@ def print_driver_faults(out: Console, report: Report) -> None:
     if report.reported:
         out.print("Reported of this GPU, not measured by msd:", style="dim")
     for fault in report.reported:
-        out.print(f"  [bold]{escape(fault.title)}.[/] {escape(fault.sentence)}")
+        out.print(Padding(f"[bold]{escape(fault.title)}:[/] {escape(fault.sentence)}", (0, 0, 0, 2)))
     if report.reported:
         out.print()

@@ -136,7 +136,7 @@ def _driver_faults(faults: Sequence[ReportedFault]) -> Iterable[str]:
     """Yield what was reported of the device whatever the file."""
     if faults:
         yield f"<details><summary>{len(faults)} reports on this GPU, not measured by msd</summary>"
-        items = (f"<li><b>{_text(f.title)}.</b> {_path(f.sentence)}</li>" for f in faults)
+        items = (f"<li><b>{_text(f.title)}:</b> {_path(f.sentence)}</li>" for f in faults)
         yield f"<ul>{''.join(items)}</ul></details>"
 
 
