@@ -346,9 +346,11 @@ def _print(findings: Findings, setup: bool, verbose: bool) -> None:
 
 def _print_changes(before: Report, after: Report, changes: Sequence[Change]) -> None:
     from msd.cli.prediction_view import print_changes
+    from msd.cli.verdict_view import print_runs_compared
     from msd.measure.report.compare import missing
 
     print_changes(console(WIDTH), changes, missing(before, after))
+    print_runs_compared(console(WIDTH), before, after)
 
 
 def _render(report: Report, form: str) -> str:
