@@ -3,7 +3,7 @@ PROMPT ?= two red circles on the left over a striped blue background
 PYTEST ?= -n 3 --dist loadfile --no-loadscope-reorder
 BIN := .venv/bin
 
-.PHONY: help setup demo test test-full test-rest test-python check results regress oracle golden structures fuzz bench-convert bench-report bench-compression bench-demo bench-startup bench-kernels bench-distill
+.PHONY: help setup demo test test-full test-rest test-python check results regress oracle oracle-versions golden structures fuzz bench-convert bench-report bench-compression bench-demo bench-startup bench-kernels bench-distill
 .DEFAULT_GOAL := help
 
 help: ## say what make can do
@@ -47,6 +47,9 @@ fuzz: .venv/ready-for-tests ## feed mutants of good files to every reader: three
 
 oracle: .venv/ready-for-tests ## ask the real GPU delegate what the rules say of it: 2700 small files, 6 minutes
 	PYTHONPATH=. $(BIN)/python scripts/oracle.py -o docs/results/oracle.json
+
+oracle-versions: .venv/ready-for-tests ## the same of every LiteRT release with a GPU accelerator: an hour, 1.2 GB in the cache
+	PYTHONPATH=. $(BIN)/python scripts/oracle_versions.py 2.1.2 2.1.3 2.1.4 2.1.5 2.1.6 2.2.0 2.3.0 nightly -o docs/results/oracle-by-version.json
 
 bench-convert: .venv/ready-for-tests ## measure what a full-size conversion costs: 10 GB in build/, an hour
 	PYTHONPATH=. $(BIN)/python scripts/lab/bench_convert.py build -o docs/results/bench-convert.json

@@ -254,7 +254,7 @@ def test_a_manifest_says_which_files(bundle_folder: Path, tmp_path: Path) -> Non
 def test_help_has_examples_that_name_real_options() -> None:
     text = call("--help").stdout
     examples = text.partition("Examples:")[2].strip().splitlines()
-    assert len(examples) == 6
+    assert len(examples) == 8
     options = {
         option for parameter in report.params for option in (*parameter.opts, *parameter.secondary_opts)
     }

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from msd.graph.prediction.rules import predict
+from msd.graph.prediction.rules import Finding, predict
 from tests.oracle.case import Case
 from tests.oracle.compare import every_case
 
 RECORD = json.loads((Path(__file__).parent / "recorded/analyzer-2.15.1.json").read_text("utf-8"))
+CHANGES = json.loads((Path(__file__).parent / "recorded/analyzer-changes.json").read_text("utf-8"))
 EXPLAINED = {
     "Not supported op UNPACK": "the delegate's parser of UNPACK never asks the file that says so",
     "MUL requires one tensor that not less than second in all dimensions.": "gone from later releases",
@@ -59,3 +60,39 @@ def test_the_rules_see_more_than_the_analyzer(cases: dict[str, list[Case]]) -> N
 @pytest.mark.parametrize("reason", EXPLAINED)
 def test_every_exception_is_needed(reason: str) -> None:
     assert any(reason == why for _, _, why in RECORD["warned"])
+
+
+@pytest.mark.parametrize(
+    ("change", "before", "after"),
+    [("2.14.1 lacks, 2.15.1 and 2.16.2 have", "2.14", "2.15"), ("2.16.2 lacks, 2.17.1 has", "2.16", "2.17")],
+)
+def test_what_a_release_began_to_reject_is_rejected_from_it_on(
+    cases: dict[str, list[Case]], change: str, before: str, after: str
+) -> None:
+    assert CHANGES[change]
+    for name, places, reason in CHANGES[change]:
+        for case in cases[name]:
+            old, new = (
+                {f.op for f in predict(case.model, "tflite-gpu", release) if _broadcast(f)}
+                for release in (before, after)
+            )
+            assert set(places) <= new, (name, reason)
+            assert not set(places) & old, (name, reason)
+
+
+def _broadcast(found: Finding) -> bool:
+    return (found.severity, found.code) == ("rejected", "broadcast")
+
+
+@pytest.mark.parametrize("release", ["2.14", "2.15", "2.16", "2.17"])
+def test_up_to_2_17_only_unpack_is_taken_against_the_analyzer(
+    cases: dict[str, list[Case]], release: str
+) -> None:
+    lenient = set()
+    for name, places, reason in RECORD["warned"]:
+        for case in cases[name]:
+            found = predict(case.model, "tflite-gpu", release)
+            rejected = {f.op for f in found if f.severity in ("rejected", "unknown")}
+            if not set(places) <= rejected and is_explained(reason, case):
+                lenient.add(reason)
+    assert lenient & {*EXPLAINED} == {"Not supported op UNPACK"}

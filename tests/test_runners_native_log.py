@@ -135,3 +135,21 @@ def test_any_rejections_are_read_back(reasons: dict[str, str], gpu: int, cpu: in
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
     assert parse(text).delegated == 0 or "node" in text or "operations" in text
+
+
+@pytest.mark.parametrize("release", ["2.1.2", "2.1.3", "2.1.4"])
+def test_releases_that_take_relu_0_to_1_log_no_replacement(release: str) -> None:
+    log = recorded(f"litert-{release}")
+    assert (log.rejected, log.problems, log.replaced, log.initialised) == ((), (), (), 1)
+
+
+@pytest.mark.parametrize("release", ["2.1.5", "2.1.6", "2.2.0", "2.3.0", "2.4.0.dev20261026"])
+def test_releases_that_reject_it_say_so_and_an_npu_is_no_problem(release: str) -> None:
+    log = recorded(f"litert-{release}")
+    assert log.rejected == (("RELU_0_TO_1", "Not supported op RELU_0_TO_1"),)
+    assert (log.problems, log.tallies, log.delegated) == ((), ((0, 1),), 0)
+
+
+def test_some_releases_log_an_error_of_their_dispatch_library() -> None:
+    with_error = [p.stem for p in RECORDED.glob("litert-*.log") if "Dispatch API" in p.read_text()]
+    assert sorted(with_error) == ["litert-2.1.5", "litert-2.1.6", "litert-2.2.0"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE
 from msd.cli.plain import plain_json, say
 from msd.cli.report_files import Files, Shapes, files_of
+from msd.cli.report_options import parts, shapes_by_name, words
 from msd.cli.report_run import Findings, ReportRequest, collect_findings
 from msd.files.targets import require_writable
 from msd.graph.prediction import registry
@@ -46,41 +47,12 @@ Examples:
 """
 
 
-def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
-    """Return a click callback that reads words separated by commas, each one of `among`."""
-
-    def read(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-        words = tuple(dict.fromkeys(filter(None, value.split(","))))
-        if unknown := [word for word in words if word not in among]:
-            raise click.BadParameter(f"{', '.join(unknown)} is not among {', '.join(among)}")
-        return words
-
-    return read
-
-
-def _parts(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """Return the words of `value`, separated by commas, each once."""
-    return tuple(dict.fromkeys(filter(None, value.split(","))))
-
-
-def _shapes(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> Shapes:
-    """Return the shapes by name; a value is NAME=1,64,64,4."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for value in values:
-        name, _, sizes = value.rpartition("=")
-        numbers = sizes.split(",")
-        if not name or not all(number.isascii() and number.isdigit() and int(number) for number in numbers):
-            raise click.BadParameter(f"{value} is no shape of an input; write NAME=1,64,64,4")
-        shapes[name] = tuple(map(int, numbers))
-    return shapes
-
-
 @click.command(cls=Command, epilog=EXAMPLE)
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[PATH]...")
 @click.option(
     "--delegate",
     "delegates",
-    callback=_words(tuple(registry.delegates())),
+    callback=words(tuple(registry.delegates())),
     default="litert-gpu",
     show_default=True,
     help=f"Predict for {', '.join(f'{d.name} ({d.title})' for d in registry.delegates().values())}, or both.",
@@ -96,13 +68,13 @@ def _shapes(ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
     "--shape",
     "shapes",
     multiple=True,
-    callback=_shapes,
+    callback=shapes_by_name,
     metavar="NAME=1,64,64,4",
     help="Judge files whose inputs leave sizes open at this shape of the input NAME.",
 )
 @click.option(
     "--litert",
-    callback=_parts,
+    callback=parts,
     default="",
     metavar="VERSION",
     help="Ask LiteRT of this version in place of the installed one: 2.1.5, nightly, a virtual environment's"
@@ -114,6 +86,9 @@ def _shapes(ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
     nargs=2,
     metavar="OLD NEW",
     help="Show what changes between two versions of LiteRT.",
+)
+@click.option(
+    "--tflite", metavar="VERSION", help="Predict tflite-gpu by TensorFlow Lite of this release, from 2.14 on."
 )
 @click.option("--run/--no-run", default=True, show_default=True, help="Also run the real LiteRT delegate.")
 @click.option(
@@ -128,7 +103,7 @@ def _shapes(ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
 @options.force("Replace the output file.")
 @click.option(
     "--fail-on",
-    callback=_words(CONDITIONS),
+    callback=words(CONDITIONS),
     default=",".join(DEFAULT_CONDITIONS),
     show_default=True,
     help="Findings that end with exit code 3.",
@@ -198,6 +173,7 @@ def report(
     shapes: Shapes,
     litert: tuple[str, ...],
     compared: tuple[str, str] | None,
+    tflite: str | None,
     run: bool,
     form: str,
     as_json: bool,
@@ -226,6 +202,8 @@ def report(
     usage.
     """
     files, form = files_of(paths), "json" if as_json else form
+    if tflite and "tflite-gpu" not in delegates:
+        raise click.UsageError("--tflite is for --delegate tflite-gpu.")
     _require_compatible(files, delegates, form, output, setup)
     _require_one_comparison(litert, compared, before, measured)
     if inputs and not audit:
@@ -253,6 +231,7 @@ def report(
         inputs=inputs,
         shapes=shapes,
         litert=compared[1:] if compared else litert,
+        tflite=tflite,
     )
     if compared:
         earlier = collect_findings(replace(request, litert=compared[:1]), stderr).report
@@ -350,9 +329,11 @@ def _print(findings: Findings, setup: bool, verbose: bool) -> None:
 
 def _print_changes(before: Report, after: Report, changes: Sequence[Change]) -> None:
     from msd.cli.prediction_view import print_changes
+    from msd.cli.verdict_view import print_runs_compared
     from msd.measure.report.compare import missing
 
     print_changes(console(WIDTH), changes, missing(before, after))
+    print_runs_compared(console(WIDTH), before, after)
 
 
 def _render(report: Report, form: str) -> str:

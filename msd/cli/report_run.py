@@ -36,7 +36,7 @@ class ReportRequest:
     `run` also runs the real delegate, within `timeout` seconds for each compilation and each run and `memory`
     bytes for each process. `audit` measures float16 ranges, on the .npz files `inputs` if there are any.
     `shapes` fix inputs that leave sizes open. `litert` names versions of LiteRT, or environments with one, in
-    place of the installed one.
+    place of the installed one; `tflite` is a release of TensorFlow Lite, for its delegate's rules.
     """
 
     paths: tuple[Path, ...]
@@ -54,6 +54,7 @@ class ReportRequest:
     inputs: tuple[Path, ...]
     shapes: Shapes
     litert: tuple[str, ...] = ()
+    tflite: str | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,14 @@ def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Consol
 
     device, judged = find_device(request.device), list(_by_version(request, files, stderr))
     reports = [
-        examine(each.file.path, request.delegates, device, each.file.runs_on, each.release) for each in judged
+        examine(
+            each.file.path,
+            request.delegates,
+            device,
+            each.file.runs_on,
+            {"litert-gpu": each.release, "tflite-gpu": request.tflite},
+        )
+        for each in judged
     ]
     adapter: VulkanAdapter | None = None
     verdicts: list[list[Verdict]] = []

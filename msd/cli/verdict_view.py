@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -13,6 +14,8 @@ from msd.cli.plain import escape
 from msd.cli.tables import print_table
 from msd.measure.judging import Rejection, Verdict
 from msd.measure.judging.browser import NOTES, BrowserVerdict
+from msd.measure.report.delegate_run import DelegateRun
+from msd.measure.report.report import Report
 from msd.run.runners.runner import VulkanAdapter
 
 
@@ -32,6 +35,24 @@ def print_verdicts(
         out.print("[green]The delegate works here.[/]")
     if verdicts:
         _print_verdicts(out, verdicts, verbose)
+
+
+def print_runs_compared(out: Console, before: Report, after: Report) -> None:
+    """Print of each file that both reports have what the delegate made of it in each of them."""
+    earlier = {Path(file.file).name: file.run for file in before.files}
+    for file in after.files:
+        run = earlier.get(Path(file.file).name)
+        if run is not None and file.run is not None and before.adapter and after.adapter:
+            versions = before.adapter.litert, after.adapter.litert
+            told = [f"LiteRT {v} {_run_summary(r)}" for v, r in zip(versions, (run, file.run), strict=True)]
+            out.print(f"[bold]{escape(file.file)}[/]: {escape(' → '.join(told))}", soft_wrap=True)
+
+
+def _run_summary(run: DelegateRun) -> str:
+    words = f"{run.delegated} of {run.operations} on GPU"
+    if run.failure:
+        return f"{words} ({run.failure})"
+    return words if run.psnr_db is None else f"{words}, {run.psnr_db:.1f} dB"
 
 
 def print_browser_verdicts(

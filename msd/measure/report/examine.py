@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from msd.bundle import RunsOn, file_facts
 from msd.graph import tflite
@@ -39,21 +40,18 @@ def examine(
     delegates: Sequence[str],
     device: Device,
     runs_on: RunsOn = "gpu",
-    release: str | None = None,
+    releases: Mapping[str, str | None] = MappingProxyType({}),
 ) -> FileReport:
     """Return the prediction of each delegate on `device` for the file at `path`; raises BadModelFile.
 
-    There is none for a file that runs on the CPU. `release` of LiteRT, or a later one: None for the one that
-    msd installs. Raises BadConfig for one older than all with rules.
+    There is none for a file that runs on the CPU. `releases` are those of the delegates, by name; the
+    one that msd installs where there is none. Raises BadConfig for one older than all with rules.
     """
     model, facts = tflite.read(path), file_facts(path)
     graphs = executed_graphs(model)
     ops = [op for graph in graphs for op in graph.ops]
     judges = delegates if runs_on == "gpu" else ()
-    predictions = tuple(
-        _prediction(model, name, device.under(name), release if find_delegate(name).is_judged else None)
-        for name in judges
-    )
+    predictions = tuple(_prediction(model, name, device.under(name), releases.get(name)) for name in judges)
     return FileReport(
         file=str(path),
         sha256=facts.sha256,

@@ -40,6 +40,9 @@ from msd.graph.prediction.rules.classic import (
     consumed_as_float,
     dense_channels,
     kept_dimensions,
+    matrices,
+    one_channel_multiplied,
+    one_covers_the_other,
     one_hot_shapes,
     readable_constants,
     readable_weights,
@@ -86,7 +89,7 @@ UNARY: Row = shared(runtime(1), constants(0), results(1))
 PARSED_PAIR: Row = graph(arity(2), different_operands(), constant_of_one_image())
 BINARY: Row = (version(2), *shared(one_or_two_runtime(), results(1)), *PARSED_PAIR)
 ADDED: Row = (
-    *shared(arity(2), broadcasts(standard_fits, "only few ranks are broadcast")),
+    *shared(arity(2), broadcasts(standard_fits, "only few ranks are broadcast").since("2.17")),
     *PARSED_PAIR,
 )
 COMPARED: Row = (version(2), consumed_as_float(), *PARSED_PAIR)
@@ -126,7 +129,7 @@ ELEMENTWISE: dict[str, Row] = {
     **dict.fromkeys(COMPARES, COMPARED),
     "ADD": (version(2), *ADDED, *graph(activation())),
     "ADD_N": (version(2), *shared(arity(2)), *PARSED_PAIR),
-    "MUL": (version(3), *ADDED, *shared(activation())),
+    "MUL": (version(3), *shared(one_covers_the_other().until("2.17")), *ADDED, *shared(activation())),
 }
 
 LAYERS: dict[str, Row] = {
@@ -140,6 +143,7 @@ LAYERS: dict[str, Row] = {
     "DEPTHWISE_CONV_2D": (
         version(6),
         *shared(runtime(1, 2), results(1), STEPS, activation(), depthwise_shapes()),
+        *shared(one_channel_multiplied().until("2.17")),
         *graph(readable_weights()),
     ),
     "TRANSPOSE_CONV": (
@@ -214,7 +218,9 @@ MOVES: dict[str, Row] = {
         ["SELECT", "SELECT_V2"],
         (
             version(1),
-            *shared(arity(3), dtype(0, "a condition", FLOAT | {"BOOL"}), condition_fits(), select_branches()),
+            *shared(arity(3), dtype(0, "a condition", FLOAT | {"BOOL"}), condition_fits()),
+            *shared(matrices(constant=True).since("2.18"), select_branches()),
+            *shared(matrices(constant=False).since("2.15").until("2.17")),
         ),
     ),
     "ONE_HOT": (
@@ -248,7 +254,8 @@ UNJUDGED = frozenset(
 
 LIMIT = ranks_below(5).at(f"{SOURCE}: IsAllAllowedTensors")
 
-RELEASES = ("2.21",)
+RELEASES = ("2.14", "2.15", "2.16", "2.17", "2.21")
+"""Releases of TensorFlow whose answers are known (docs/delegates.md, evidence for tflite-gpu)."""
 
 RULES = RuleSet(
     name="tflite-gpu",

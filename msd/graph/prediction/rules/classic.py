@@ -161,18 +161,52 @@ def dense_channels() -> Check:
 
 
 def condition_fits() -> Check:
-    """The condition broadcasts to the result, and branches of rank 2 are constant."""
+    """The condition broadcasts to the result."""
 
     def test(view: View) -> Flaw | None:
-        condition, *branches = view.operands
+        condition = view.operands[0]
         shape, mask = view.outputs[0].shape, condition.shape
         ending = shape[len(shape) - len(mask) :] if len(mask) <= len(shape) else ()
         if mask and not (ending and all(a in (1, b) for a, b in zip(mask, ending, strict=True))):
             return f"has a condition of shape {shape_text(mask)} for {shape_text(shape)}", (condition,)
-        flat = tuple(t for t in branches if t.data is None and len(t.shape) == 2)
-        return ("selects from a runtime matrix; constant matrices are supported", flat) if flat else None
+        return None
 
     return Check("broadcast", test)
+
+
+def matrices(constant: bool) -> Check:
+    """Branches of rank 2 are constant, or are runtime tensors where `constant` is false."""
+
+    def test(view: View) -> Flaw | None:
+        flat = tuple(t for t in view.operands[1:] if (t.data is None) == constant and len(t.shape) == 2)
+        words = ("runtime", "constant") if constant else ("constant", "runtime")
+        return (f"selects from a {words[0]} matrix; {words[1]} ones are supported", flat) if flat else None
+
+    return Check("broadcast", test)
+
+
+def one_covers_the_other() -> Check:
+    """Of two operands of one rank, one is at least as large as the other along every axis."""
+
+    def test(view: View) -> Flaw | None:
+        a, b = view.operands[:2]
+        pairs = list(zip(a.shape, b.shape, strict=False)) if len(a.shape) == len(b.shape) else []
+        if all(m >= n for m, n in pairs) or all(m <= n for m, n in pairs):
+            return None
+        return f"multiplies {shape_text(a.shape)} by {shape_text(b.shape)}; one must cover the other", (a, b)
+
+    return Check("broadcast", test)
+
+
+def one_channel_multiplied() -> Check:
+    """Only an input with one channel has a depth multiplier above 1."""
+
+    def test(view: View) -> Flaw | None:
+        x, y = view.operands[0], view.outputs[0]
+        many = x.shape[-1] > 1 and y.shape[-1] != x.shape[-1]
+        return (f"multiplies {x.shape[-1]} channels; only a single one is supported", (x,)) if many else None
+
+    return Check("attribute", test)
 
 
 def one_hot_shapes() -> Check:
