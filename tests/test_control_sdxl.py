@@ -80,7 +80,6 @@ def test_images_are_diffusers(
             latents=nchw(START),
             height=HEIGHT,
             width=WIDTH,
-            output_type="latent",
             **common,
         ).images
     hint = open_initial_image(folder / "hint.png", HEIGHT, WIDTH).pixels
