@@ -2,6 +2,9 @@
 
     python scripts/judge_full_size.py trace build sd21-base sd15       # needs TensorFlow; less than 1 MB each
     python scripts/judge_full_size.py judge build sd21-base sd15 -o docs/results/gpu-full-size.json
+    python scripts/judge_full_size.py trace --controlled build sd15  # a ControlNet and its U-Net
+    python scripts/judge_full_size.py judge build sd15-controlled -o docs/results/gpu-controlnet.json \\
+        --component controlnet_any --component unet
 
 The two halves may run on different machines. Weights are normal with variance 1/fan-in, from a seed. The
 verdicts are added to those that OUTPUT already has.
@@ -15,6 +18,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +38,9 @@ from msd.graph.ir import Model
 from msd.graph.ir.weights import Array, Weights
 from msd.graph.rewrite import Target, apply
 from msd.measure.judging import judge
+from msd.models.config import ControlledUNetConfig
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION
+from msd.models.networks import Network, Size
 from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
 from msd.run.runners.backends.litert_gpu import GpuProcess
 from msd.run.runners.runner import Conditions
@@ -51,7 +57,8 @@ def main() -> None:
 @main.command("trace")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("models", nargs=-1, required=True)
-def trace_structures(folder: Path, models: tuple[str, ...]) -> None:
+@click.option("--controlled", is_flag=True, help="A ControlNet and the U-Net that it steers.")
+def trace_structures(folder: Path, models: tuple[str, ...], controlled: bool) -> None:
     """Write to FOLDER the structures of each of MODELS, which configs/models/ describes."""
     from msd.models.networks import networks, read_configs, size_of
     from msd.models.trace import trace
@@ -59,10 +66,28 @@ def trace_structures(folder: Path, models: tuple[str, ...]) -> None:
     for model in models:
         public = tomllib.loads(Path(f"configs/models/{model}.toml").read_text())
         configs = read_configs(STABLE_DIFFUSION, public)
-        every = networks(STABLE_DIFFUSION, configs, size_of(STABLE_DIFFUSION, configs))
-        (folder / model).mkdir(parents=True, exist_ok=True)
+        size = size_of(STABLE_DIFFUSION, configs)
+        every = steered(public, configs, size) if controlled else networks(STABLE_DIFFUSION, configs, size)
+        place = folder / (f"{model}-controlled" if controlled else model)
+        place.mkdir(parents=True, exist_ok=True)
         for name, network in every.items():
-            save_structure(trace(network.build, network.inputs), folder / model / f"{name}.zip")
+            save_structure(trace(network.build, network.inputs), place / f"{name}.zip")
+
+
+def steered(public: Mapping[str, Any], configs: Mapping[str, Any], size: Size) -> dict[str, Network]:
+    """Return a ControlNet of a public model, and the U-Net that takes its residuals."""
+    from msd.models.control_config import ControlNetConfig
+    from msd.models.families.control import with_controls
+    from msd.models.networks import networks
+
+    shared = {
+        k: v for k, v in public["unet"].items() if k not in ("_class_name", "out_channels", "up_block_types")
+    }
+    known = {
+        "controlnet_any": ControlNetConfig.from_diffusers(shared, "controlnet"),
+        "unet": ControlledUNetConfig.of(configs["unet"]),
+    }
+    return networks(with_controls(STABLE_DIFFUSION, ("any",)), known, size)
 
 
 @main.command("judge")

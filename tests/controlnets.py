@@ -64,6 +64,7 @@ def authors_name(name: str, controlnet: ControlNetModel) -> str:
     rules: dict[str, Any] = {
         r"conv_in\.(.+)": lambda m: f"input_blocks.0.0.{m[1]}",
         r"time_embedding\.linear_(\d)\.(.+)": lambda m: f"time_embed.{2 * int(m[1]) - 2}.{m[2]}",
+        r"add_embedding\.linear_(\d)\.(.+)": lambda m: f"label_emb.0.{2 * int(m[1]) - 2}.{m[2]}",
         r"controlnet_cond_embedding\.conv_in\.(.+)": lambda m: f"input_hint_block.0.{m[1]}",
         r"controlnet_cond_embedding\.blocks\.(\d)\.(.+)": (
             lambda m: f"input_hint_block.{2 * int(m[1]) + 2}.{m[2]}"

@@ -14,8 +14,10 @@ from click.testing import CliRunner, Result
 from PIL import Image, PngImagePlugin
 from safetensors.torch import load_file, save_file
 
-from msd.bundle import Bundle, open_bundle
+from msd.bundle import Bundle, ImageDefaults, open_bundle
 from msd.cli import msd as umbrella
+from msd.compress.calibration.generated_inputs import Calibration
+from msd.errors import BadCalibration
 from msd.run.runtime.control_file import canny, parse_control
 from tests import checkpoints, controlnets
 
@@ -272,3 +274,23 @@ def test_networks_of_keras_cv_take_none(folder: Path, tmp_path: Path) -> None:
     result = call("convert", folder / "canny", "-o", tmp_path / "out", "--controlnet", folder / "canny")
     assert result.exit_code == 1
     assert "has no readable model_index.json" in result.output
+
+
+def test_prompts_calibrate_all_but_controlnets(folder: Path, tmp_path: Path) -> None:
+    given = (
+        "--controlnet",
+        folder / "canny",
+        "--prune",
+        "10%",
+        "--calibration",
+        "random-words",
+        "--steps",
+        2,
+    )
+    result = done("convert", folder / "tiny", "-o", tmp_path / "out", *SIZE, *given)
+    assert "controlnet_canny is rounded to nearest: the calibration has no pictures" in result.output
+    ledger = open_bundle(tmp_path / "out").manifest.ledger
+    assert [name for name, entry in ledger.items() if entry.pruning] == ["unet"]
+    calibration = Calibration(Path("random-words")).completed(ImageDefaults(2, 7.5))
+    with pytest.raises(BadCalibration, match="prompts have no pictures by which controlnet_canny steers"):
+        calibration.runs(open_bundle(folder / "out"), ["unet", "controlnet_canny"], tmp_path)

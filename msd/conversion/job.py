@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from msd.bundle import ImageDefaults
+from msd.compress.calibration.generated_inputs import Calibration
 from msd.compress.pruning.settings import parse_pruning
 from msd.conversion.remarks import conversion_remarks
 from msd.conversion.runnable import require_runnable
@@ -95,10 +96,15 @@ class Job:
         )
         return tuple(
             name
-            for name in self.components
+            for name in self._with_inputs(calibration)
             if recipe.rounds(name, ("gptq",))
             or (recipe.rounds(name, ("auto",)) and (name in sole or calibration.is_for(name)))
         )
+
+    def _with_inputs(self, calibration: Calibration) -> tuple[str, ...]:
+        """Return the components but for ControlNets of which a calibration has no inputs."""
+        controls = self.family.controls
+        return tuple(name for name in self.components if name not in controls or calibration.is_for(name))
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ def conversion_remarks(
     """
     return (
         *_of_other_components(checkpoint, settings, components),
+        *_of_controls(checkpoint.family, settings),
         *_of_batch(checkpoint.family, settings, inputs),
         *_of_gelu(settings),
         *_of_interface(settings, components),
@@ -55,6 +56,17 @@ def _of_interface(settings: Settings, components: Collection[str]) -> Iterator[s
     interface = settings.interface
     if interface and (others := [name for name in components if name not in interface.networks]):
         yield f"the interface {interface.name} does not bind {' and '.join(others)}, which keep msd's names"
+
+
+def _of_controls(family: Family, settings: Settings) -> Iterator[str]:
+    """Yield which ControlNets a calibration has no inputs of."""
+    calibration = settings.calibration
+    without = [name for name in family.controls if calibration and not calibration.is_for(name)]
+    if without:
+        yield (
+            f"{', '.join(without)} is rounded to nearest: the calibration has no pictures by which it steers;"
+            " a folder of inputs may have some"
+        )
 
 
 def _of_batch(family: Family, settings: Settings, inputs: Collection[str]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from msd.graph import tflite
 from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array
 from msd.models.demo.captions import captions
+from msd.models.families.control import PREFIX
 from msd.run.runners.runner import Runnable
 from msd.run.runtime.guidance import Guidance, denoiser_batch
 from msd.run.runtime.needs import files_in_order
@@ -73,8 +74,10 @@ class Calibration:
         return replace(self, steps=own.steps, guidance=own.guidance)
 
     def is_for(self, component: str) -> bool:
-        """Whether there are inputs of a network: prompts give those of all, a folder has one for each."""
-        return self.given is None or not self.given.is_dir() or (self.given / component).is_dir()
+        """Whether there are inputs of a network: prompts give those of all but ControlNets."""
+        if self.given is not None and self.given.is_dir():
+            return (self.given / component).is_dir()
+        return not component.startswith(PREFIX)
 
     def facts(self) -> list[object]:
         """Return all that determines the inputs: numbers, and the SHA-256 of files; raises BadCalibration."""
@@ -100,6 +103,11 @@ class Calibration:
             paths = {name: bundle.path(name) for name in components}
             inputs = {name: Interface.of(tflite.read(path), path).inputs for name, path in paths.items()}
             return {name: open_folder(self.given, name, inputs[name]) for name in components}
+        if controls := [name for name in components if not self.is_for(name)]:
+            raise BadCalibration(
+                f"prompts have no pictures by which {controls[0]} steers: give --calibration a folder with"
+                " inputs of it, or name other components with --component"
+            )
         prompts = self._prompts(bundle)
         images = bundle.manifest.images.unless(self.steps, self.guidance)
         requests = [

@@ -21,7 +21,7 @@ from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint, BadConfig
 from msd.graph.ir.weights import Weights
 from msd.models.config import SIZES, ControlledUNetConfig, UNetConfig
-from msd.models.controlnet import HINT_CHANNELS, ControlNetConfig
+from msd.models.control_config import HINT_CHANNELS, ControlNetConfig
 from msd.models.families import Component, Part
 from msd.models.families.control import NAME, component_of_control, with_controls
 from msd.models.networks import read_config

@@ -19,7 +19,7 @@ CONTROLNET = Component(
     name="controlnet",
     title="ControlNet",
     part=Part("controlnet"),
-    config="msd.models.controlnet:ControlNetConfig",
+    config="msd.models.control_config:ControlNetConfig",
     network="msd.models.controlnet:controlnet",
     option="--controlnet",
 )

@@ -27,7 +27,7 @@ KINDS = (
     ),
     (
         r"control_model\.|input_hint_block\.|zero_convs\.|controlnet_",
-        "is a ControlNet, not a checkpoint; give the checkpoint without it",
+        "is a ControlNet, not a checkpoint; give the checkpoint, and this file with --controlnet",
     ),
     (r".*\bmotion_modules\.", f"is an AnimateDiff, and {ONLY}"),
     (r"depth_model\.", "is a Stable Diffusion that reads a depth map, which is not supported"),

@@ -48,7 +48,7 @@ internal fun Manifest.requireControls(request: Request) {
     }
 }
 
-/** Returns what [call] is given beside other calls for each of [rows]; null for a row that a ControlNet does not steer. */
+/** Returns what [call] is given beside other calls for each row; null for a row that a ControlNet does not steer. */
 internal fun Request.steering(call: Call, file: ModelFile, place: Place, rows: Int): List<Steering?> {
     val control = controls.find { it.name == call.control } ?: return List(rows) { Steering() }
     val input = call.inputs.find { input -> input.sources.any { it.kind == "scales" } }

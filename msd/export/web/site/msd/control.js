@@ -8,8 +8,8 @@ import { MsdError } from './errors.js';
  */
 
 /**
- * A picture by which the ControlNet `name` steers: RGB in [-1, 1], as large as the model's images. Its outputs
- * count `scale` times, in the steps from `begin` to `until`, as parts of all.
+ * A picture by which the ControlNet `name` steers: RGB in [-1, 1], as large as the model's images. Its
+ * outputs count `scale` times, in the steps from `begin` to `until`, as parts of all.
  *
  * @typedef {object} Control
  * @property {string} name
@@ -42,12 +42,16 @@ export function requireControls(app, { controls = [], guess = false }) {
   const known = controlNames(app);
   if (guess && !controls.length) throw bad('guess mode is for pictures that steer: give a control');
   for (const [i, { name, pixels, scale = 1, begin = 0, until = 1 }] of controls.entries()) {
-    if (!known.includes(name)) throw bad(`this model has no ControlNet ${name}; it has ${known.join(', ') || 'none'}`);
+    if (!known.includes(name)) {
+      throw bad(`this model has no ControlNet ${name}; it has ${known.join(', ') || 'none'}`);
+    }
     if (controls.findIndex((each) => each.name === name) < i) throw bad(`the control ${name} is given twice`);
     if (pixels.length !== 3 * app.height * app.width) {
       throw bad(`the picture of the control ${name} should have ${app.width} times ${app.height} pixels`);
     }
-    if (!(Math.abs(scale) <= MOST_SCALE)) throw bad(`the scale ${scale} should be a number up to ${MOST_SCALE}`);
+    if (!(Math.abs(scale) <= MOST_SCALE)) {
+      throw bad(`the scale ${scale} should be a number up to ${MOST_SCALE}`);
+    }
     if (!(begin >= 0 && begin < until && until <= 1)) {
       throw bad(`the control ${name} counts from ${begin} until ${until}; both are parts of all steps`);
     }

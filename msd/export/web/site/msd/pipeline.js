@@ -200,7 +200,9 @@ export class Pipeline {
     const known = [...rows];
     for (const call of this.#steps(request)) {
       const file = this.#file(call.component);
-      const steering = rows.map((_, row) => steeringOf(call, file, request, { ...at, row, rows: rows.length }));
+      const steering = rows.map((_, row) =>
+        steeringOf(call, file, request, { ...at, row, rows: rows.length }),
+      );
       const running = [...rows.keys()].filter((row) => steering[row]);
       if (!running.length) continue;
       const inputs = running.map((row) =>
