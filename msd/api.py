@@ -55,6 +55,7 @@ OPTIONS = tuple(options())
 UNCHANGED = (
     *("lora", "vae", "preview_vae", "embeddings", "clip_skip", "prompt_chunks", "scheduler", "steps"),
     *("guidance", "networks", "batch", "height", "width", "prediction_type", "attention", "jobs", "force"),
+    *("upscaler", "vae_tile"),
 )
 """Options that are settings of a conversion as they are."""
 
@@ -100,8 +101,10 @@ def generate(
     strength: float | None = None,
     fit: Fit = "crop",
     paste: bool = True,
+    upscale: int | None = None,
     scheduler: str | None = None,
     size: ImageSize | None = None,
+    tiles: bool = False,
     backend: str = "cpu",
     precision: Precision = "fp32",
     gpu_api: GpuApi | None = None,
@@ -113,8 +116,9 @@ def generate(
     and `size`, one of the bundle's sizes, is by default the first. With `image`, a file, generation begins
     from it, changes it by `strength`, and repaints it only where `mask` is white; `fit` says how the files
     are fitted to the model's size, and `paste=False` leaves the rest as the autoencoder decodes it
-    (docs/image-to-image.md). For several images with the networks loaded once,
-    use `msd.run.runtime.pipeline.Pipeline`. `save(path)` of the result writes a file, and `remarks` in its
+    (docs/image-to-image.md). `upscale` enlarges it that many times, and `tiles` runs the autoencoder in tiles
+    (docs/upscaling.md). For several images with the networks loaded once, use
+    `msd.run.runtime.pipeline.Pipeline`. `save(path)` of the result writes a file, and `remarks` in its
     metadata are sentences on what was not used. Raises MsdError.
     """
     from msd.conversion.sizes.pick import one_size
@@ -124,7 +128,7 @@ def generate(
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
     with (
         damage_named([opened.folder]),
-        one_size(opened, size) as picked,
+        one_size(opened, size, tiles) as picked,
         Pipeline(picked, backend, precision=precision, scheduler=scheduler, gpu_api=gpu_api) as pipeline,
     ):
         return pipeline.generate(
@@ -136,6 +140,7 @@ def generate(
             image=read_initial_image(picked, image, mask, fit),
             strength=strength,
             paste=paste,
+            upscale=upscale,
             prompt_syntax=prompt_syntax,
             on_step=on_step,
         )

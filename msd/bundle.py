@@ -113,8 +113,8 @@ class Configuration:
     `networks`: "msd" for our own, "keras-cv" for keras-cv's. `prompt_chunks`: how many outputs of the text
     encoder the denoiser takes, one after the other along the tokens. `sizes` lists all image sizes where
     there are several; `height` and `width` are those of the first. `spelling` is the name of the spelling
-    where it is not the standard one, and `attention` is "composite" where it is LiteRT's composite. In the
-    file, each component's settings stand under its name beside the other keys.
+    where it is not the standard one, `attention` "composite" where it is LiteRT's composite, and `vae_tile`
+    the pixels a side of the autoencoder's tiles. In the file, each component's settings stand under its name.
     """
 
     height: int
@@ -127,6 +127,7 @@ class Configuration:
     sizes: tuple[ImageSize, ...] = field(default=(), metadata=schema.UNLESS_EMPTY)
     spelling: str = field(default="", metadata=schema.UNLESS_EMPTY)
     attention: str = field(default="", metadata=schema.UNLESS_EMPTY)
+    vae_tile: int | None = field(default=None, metadata=schema.UNLESS_EMPTY)
 
     @property
     def all_sizes(self) -> tuple[ImageSize, ...]:
@@ -251,8 +252,8 @@ class Bundle:
         return self.manifest.components[name]
 
     def _remedy(self, component: Component) -> str:
-        is_preview = component is self.family.preview
-        return "msd convert --preview-vae PATH" if is_preview else f"msd convert --also {component.name}"
+        given = {self.family.preview: "--preview-vae PATH", self.family.upscaler: "--upscaler PATH"}
+        return f"msd convert {given.get(component, f'--also {component.name}')}"
 
     @property
     def model_hash(self) -> str:

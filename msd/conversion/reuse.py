@@ -83,6 +83,7 @@ def _is_compatible(old: Manifest, source: Source, configuration: Configuration) 
     before, now = to_json(old.configuration), to_json(configuration)
     # Older manifests have fewer keys, but one without sizes is of one size.
     same = now == {**now, **before} and old.configuration.sizes == configuration.sizes
+    same = same and old.configuration.vae_tile == configuration.vae_tile
     return same and _is_same_checkpoint(old.source, source)
 
 
@@ -114,6 +115,8 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
 
 
 def _phrase(key: str, value: Any) -> str:
+    if key == "vae_tile":
+        return f"tiles of {value} pixels" if value else "the autoencoder for whole images"
     if key == "sizes":
         return " and ".join(f"{size['width']}x{size['height']}" for size in value or ()) or "one size"
     if key != "recipe":

@@ -14,6 +14,9 @@ from msd.run.runtime.prompt_syntax import PromptSyntax
 STRENGTH, INPAINTING_STRENGTH = 0.8, 1.0
 """The strengths of diffusers' image-to-image and inpainting pipelines where none is given."""
 
+ON_OCCASION = ("image", "strength", "paste", "upscale")
+"""What an image's metadata has only where it was asked for."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -23,7 +26,8 @@ class Request:
 
     With `image`, generation begins from it; `strength`, above 0 and at most 1, says how much of it changes.
     By default that is 0.8, and 1 where a mask says what to repaint. `paste` restores the pixels that the
-    mask keeps (msd/run/runtime/paste.py). Raises BadConfig for a strength without an image, for paste=False
+    mask keeps (msd/run/runtime/paste.py). `upscale` is how many times the bundle's upscaler enlarges it
+    along each side, None for not at all. Raises BadConfig for a strength without an image, for paste=False
     without a mask, and for numbers and prompts beyond msd/bounds.py.
     """
 
@@ -36,6 +40,7 @@ class Request:
     image: InitialImage | None = None
     strength: float | None = None
     paste: bool = True
+    upscale: int | None = None
 
     def __post_init__(self) -> None:
         if self.image is None and self.strength is not None:
@@ -67,8 +72,10 @@ class Request:
 
     def metadata(self) -> dict[str, Any]:
         """Return all that is set, as JSON values."""
-        names = [field.name for field in fields(self) if field.name not in ("image", "strength", "paste")]
+        names = [field.name for field in fields(self) if field.name not in ON_OCCASION]
         values = {name: getattr(self, name) for name in names}
+        if self.upscale is not None:
+            values["upscale"] = self.upscale
         if self.image is None:
             return values
         pasted = {"paste": self.paste} if self.is_masked else {}
