@@ -58,14 +58,18 @@ def spans(size: int, tile: int, overlap: int, multiple: int = 1) -> list[Span]:
     gaps = max(1, count - 1)
     starts = [(size - tile) * i // gaps // multiple * multiple for i in range(count)]
     middles = [(start + last + tile) / 2 for last, start in pairwise(starts)]
-    edges = [np.ones(size, np.float32), *(_rise(size, middle, overlap / 2) for middle in middles)]
-    edges.append(np.zeros(size, np.float32))
-    return [Span(start, (edges[i] - edges[i + 1])[start : start + tile]) for i, start in enumerate(starts)]
+    found = []
+    for start, before, after in zip(starts, [None, *middles], [*middles, None], strict=True):
+        cells = np.arange(start, start + tile, dtype=np.float32) + 0.5
+        shares = _rise(cells, before, overlap / 2, 1) - _rise(cells, after, overlap / 2, 0)
+        found.append(Span(start, shares))
+    return found
 
 
-def _rise(size: int, middle: float, length: float) -> Float:
-    """Return 0, a ramp of `length` cells around `middle`, and 1 after it."""
-    cells = np.arange(size, dtype=np.float32) + 0.5
+def _rise(cells: Float, middle: float | None, length: float, without: float) -> Float:
+    """Return 0, a ramp of `length` cells around `middle`, and 1 after it; `without` where there is none."""
+    if middle is None:
+        return np.full(cells.shape, without, np.float32)
     ramp: Float = np.clip((cells - middle) / max(1, length) + 0.5, 0, 1).astype(np.float32)
     return ramp
 
