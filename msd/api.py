@@ -65,6 +65,7 @@ UNCHANGED = (
         "steps",
     ),
     *("guidance", "networks", "batch", "height", "width", "prediction_type", "attention", "jobs", "force"),
+    *("upscaler", "vae_tile"),
 )
 """Options that are settings of a conversion as they are."""
 
@@ -115,8 +116,10 @@ def generate(
     control_until: float = 1.0,
     guess: bool = False,
     from_photo: bool = False,
+    upscale: int | None = None,
     scheduler: str | None = None,
     size: ImageSize | None = None,
+    tiles: bool = False,
     backend: str = "cpu",
     precision: Precision = "fp32",
     gpu_api: GpuApi | None = None,
@@ -130,9 +133,10 @@ def generate(
     are fitted to the model's size, and `paste=False` leaves the rest as the autoencoder decodes it
     (docs/image-to-image.md). ControlNets steer by the pictures in `controls`, NAME=FILE[:SCALE] each, in the
     part of the steps between `control_from` and `control_until`, with `guess` although the prompt does not
-    describe them, and with `from_photo` by the photograph's edges (docs/controlnet.md). For several images
-    with the networks loaded once, use `msd.run.runtime.pipeline.Pipeline`. `save(path)` of the result writes
-    a file, and `remarks` in its metadata are sentences on what was not used. Raises MsdError.
+    describe them, and with `from_photo` by the photograph's edges (docs/controlnet.md). `upscale` enlarges
+    the image that many times, and `tiles` runs the autoencoder in tiles (docs/upscaling.md). For several
+    images with the networks loaded once, use `msd.run.runtime.pipeline.Pipeline`. `save(path)` of the result
+    writes a file, and `remarks` in its metadata are sentences on what was not used. Raises MsdError.
     """
     from msd.conversion.sizes.pick import one_size
     from msd.run.runtime.control_file import parse_control, read_control
@@ -142,7 +146,7 @@ def generate(
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
     with (
         damage_named([opened.folder]),
-        one_size(opened, size) as picked,
+        one_size(opened, size, tiles) as picked,
         Pipeline(picked, backend, precision=precision, scheduler=scheduler, gpu_api=gpu_api) as pipeline,
     ):
         return pipeline.generate(
@@ -154,6 +158,7 @@ def generate(
             image=read_initial_image(picked, image, mask, fit),
             strength=strength,
             paste=paste,
+            upscale=upscale,
             prompt_syntax=prompt_syntax,
             on_step=on_step,
             controls=[

@@ -113,8 +113,8 @@ class Configuration:
     `networks`: "msd" for our own, "keras-cv" for keras-cv's. `prompt_chunks`: how many outputs of the
     text encoder the denoiser takes. `sizes` lists all image sizes where there are several, `height` and
     `width` are the first's. `spelling`, `attention` and `interface` are named where they are not msd's
-    standard. `controls` are the names of ControlNets. In the file, each component's settings stand under its
-    name.
+    standard. `controls` are the names of ControlNets, `vae_tile` the pixels a side of the autoencoder's
+    tiles. In the file, each component's settings stand under its name.
     """
 
     height: int
@@ -129,6 +129,7 @@ class Configuration:
     attention: str = field(default="", metadata=schema.UNLESS_EMPTY)
     interface: str = field(default="", metadata=schema.UNLESS_EMPTY)
     controls: tuple[str, ...] = field(default=(), metadata=schema.UNLESS_EMPTY)
+    vae_tile: int | None = field(default=None, metadata=schema.UNLESS_EMPTY)
 
     @property
     def all_sizes(self) -> tuple[ImageSize, ...]:

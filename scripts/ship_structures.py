@@ -23,8 +23,8 @@ from msd.errors import BadModelFile
 from msd.files import schema
 from msd.files.fingerprint import code_fingerprint
 from msd.models.demo import CHECKPOINT
-from msd.models.families.stable_diffusion import STABLE_DIFFUSION
-from msd.models.networks import Network, networks, read_configs, size_of
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION, UPSCALER
+from msd.models.networks import Network, Size, networks, read_configs, size_of
 from msd.models.shipped_structures import (
     CODE,
     FOLDER,
@@ -37,11 +37,21 @@ from msd.models.shipped_structures import (
 )
 from msd.models.structure import Structure, load_structure, save_structure
 from msd.models.trace import trace
+from msd.models.upscaler_config import TILE, CompactConfig, RrdbConfig
 
 MODELS = Path(__file__).parent.parent / "configs" / "models"
 BATCHES = (1, 2)
 TINY = {"_class_name": "AutoencoderTiny"}
 """The config.json of TAESD, which leaves every setting as it is by default."""
+
+UPSCALERS = {
+    "RealESRGAN_x4plus": RrdbConfig(scale=4, features=64, growth=32, blocks=23),
+    "RealESRGAN_x2plus": RrdbConfig(scale=2, features=64, growth=32, blocks=23),
+    "RealESRGAN_x4plus_anime_6B": RrdbConfig(scale=4, features=64, growth=32, blocks=6),
+    "realesr-general-x4v3": CompactConfig(scale=4, features=64, convs=32),
+    "realesr-animevideov3": CompactConfig(scale=4, features=64, convs=16),
+}
+"""The networks of the weights that Real-ESRGAN published, by the names of their files."""
 
 Named = tuple[str, Network]
 """A network and what people call it."""
@@ -72,6 +82,9 @@ def public_networks() -> Iterator[Named]:
                 tiny = networks_of({**parsed, "vae": TINY}, batch)
                 for component in ("vae_encoder", "vae_decoder"):
                     yield f"{model} with TAESD {component}, batch {batch}", tiny[component]
+    size = Size(rows=TILE, columns=TILE, scale=1)
+    for name, config in UPSCALERS.items():
+        yield name, networks(STABLE_DIFFUSION, {UPSCALER.name: config}, size)[UPSCALER.name]
 
 
 def by_file() -> dict[str, list[Named]]:

@@ -100,6 +100,8 @@ WRONG: dict[str, list[Any]] = {
     "controlnets": ["a.pth", [("a.pth", 1)], ["a.pth"], None],
     "vae": ["a.safetensors", [1], None],
     "preview_vae": [1, ["a"]],
+    "upscaler": [4, ["x4.pth"]],
+    "vae_tile": [0, 7, 100_000, 512.0, "512", True],
     "clip_skip": [-1, 257, 1.0, True, None],
     "prompt_chunks": [0, 17, 1.5, None],
     "scheduler": ["dimm", 4, "ddim:etta=1"],

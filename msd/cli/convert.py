@@ -30,17 +30,9 @@ if TYPE_CHECKING:
 GROUPS = {
     "Basics": ("output", "recipe", "device", "sizes", "dry_run", "force", "help"),
     "Model": (
-        *(
-            "lora",
-            "vae",
-            "preview_vae",
-            "controlnets",
-            "embeddings",
-            "clip_skip",
-            "prompt_chunks",
-            "scheduler",
-        ),
-        *("steps", "guidance", "components", "also", "batch", "prediction_type", "calibration"),
+        *("lora", "vae", "preview_vae", "controlnets", "embeddings", "clip_skip", "prompt_chunks"),
+        *("scheduler", "steps", "guidance", "components", "also", "batch", "prediction_type", "calibration"),
+        *("upscaler", "vae_tile"),
     ),
 }
 

@@ -144,13 +144,19 @@ def export_files(
 
 
 def one_size_of(bundle: Bundle, size: ImageSize | None) -> AbstractContextManager[Bundle]:
-    """Return the bundle of one size; refuses to choose among several: an app is built for one."""
+    """Return the bundle of one size; refuses to choose among several: an app is built for one.
+
+    Says that apps do not run an upscaler, where there is one.
+    """
     from msd.conversion.sizes.pick import one_size
 
     sizes = bundle.manifest.configuration.sizes
     if sizes and size is None:
         has = " or ".join(map(str, sizes))
         raise click.UsageError(f"An app has one size of images: choose --size {has}.")
+    if upscaler := bundle.wiring.upscaler:
+        name = bundle.component(upscaler.component).file
+        say(f"warning: apps and pages do not enlarge images yet, so that {name} is left out", err=True)
     return one_size(bundle, size)
 
 

@@ -44,7 +44,10 @@ def _image_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path
 
 GROUPS = {
     "Basics": ("prompt", "negative_prompt", "seed", "count", "steps", "output", "backend", "force", "help"),
-    "Model": ("guidance", "scheduler", "size", "prompt_syntax", "image", "mask", "strength", "fit", "paste"),
+    "Model": (
+        *("guidance", "scheduler", "size", "prompt_syntax", "image", "mask", "strength", "fit", "paste"),
+        "upscale",
+    ),
     "Control": ("controls", "control_from", "control_until", "guess", "from_photo"),
 }
 
@@ -79,6 +82,7 @@ GROUPS = {
     help="Steps between two previews; each run of the U-Net is one.",
 )
 @options.size("The size of the images")
+@click.option("--tiles", is_flag=True, help="Run the autoencoder in tiles, for less memory.")
 @click.option("--verify", is_flag=True, help="Check the SHA-256 of each network first.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each image.")
 @options.force("Replace existing images.")
@@ -91,6 +95,7 @@ def generate(
     previews: Path | None,
     preview_every: int,
     size: ImageSize | None,
+    tiles: bool,
     verify: bool,
     as_json: bool,
     force: bool,
@@ -111,7 +116,7 @@ def generate(
     start = time.perf_counter()
     if previews is None:
         options.refuse_given(("preview_every",), "without --previews")
-    with one_size(open_bundle(out, verify), size) as bundle:
+    with one_size(open_bundle(out, verify), size, tiles) as bundle:
         requests = make_requests(bundle)
         paths = image_paths(output, [request.seed for request in requests])
         for path in paths:

@@ -169,6 +169,12 @@ request_options = options.gathered(
         show_default=True,
         help="Restore the pixels outside the mask, which the autoencoder changes a little.",
     ),
+    click.option(
+        "--upscale",
+        type=click.IntRange(2, 4),
+        metavar="N",
+        help="Enlarge the image N times, with the upscaler of msd-convert --upscaler.",
+    ),
     options.steps(help="Denoising steps."),
     options.guidance(),
 )

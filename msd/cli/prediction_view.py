@@ -10,7 +10,7 @@ from rich.table import Table
 from msd.cli.plain import escape
 from msd.cli.tables import print_table
 from msd.measure.report.compare import Change
-from msd.measure.report.phrases import fails, megabytes, places, unjudged
+from msd.measure.report.phrases import advice, fails, megabytes, places, unjudged
 from msd.measure.report.report import (
     SHOWN,
     DelegatePrediction,
@@ -37,6 +37,8 @@ def print_predictions(out: Console, report: Report, verbose: bool) -> None:
     for file in report.files:
         for prediction in file.predictions:
             _print_findings(out, file, prediction, verbose)
+        if advice(file):
+            out.print(f"{escape(file.file.rpartition('/')[2])}: {escape(advice(file))}", soft_wrap=True)
         for sentence in file.disagreements:
             out.print(f"[dark_orange]![/] {escape(file.file)}: {escape(sentence)}")
         for witness in file.witnesses if verbose else ():

@@ -21,12 +21,16 @@ from msd.conversion.sources.embedding import add
 from msd.conversion.sources.formats import open_checkpoint
 from msd.conversion.sources.keras_cv import networks as keras_cv
 from msd.conversion.sources.lora import merge
+from msd.conversion.sources.upscaler import add_upscaler
 from msd.conversion.sources.vae import add_preview, replace_vae
 from msd.errors import BadCheckpoint, BadConfig
 from msd.models.families import Component, Family
 from msd.models.families.wiring import is_guided
 from msd.models.networks import Configs, Network, Size, networks, require_depth, size_of
 from msd.run.runtime.scheduler import make_scheduler, require_valid
+
+LEAST_CELLS = 8
+"""Of the latents along the side of a tile."""
 
 NETWORKS: Mapping[str, Callable[[Family, Configs, Size], dict[str, Network]]] = {
     "msd": networks,
@@ -61,11 +65,24 @@ class Job:
     def networks(self) -> dict[str, Network]:
         """The network of each component of the checkpoint, by its name."""
         make = partial(NETWORKS[self.checkpoint.networks], self.family, self.checkpoint.configs)
-        made, interface = make(self.size), self.settings.interface
+        made = make(self.size)
+        if (tile := self.tile) is not None:
+            of_tiles = make(tile)
+            made |= {name: of_tiles[name] for name in self.family.tiled if name in of_tiles}
+        interface = self.settings.interface
         for name, bound in interface.networks.items() if interface else ():
             if name in made and bound.batch:
                 made[name] = make(replace(self.size, batch=bound.batch))[name]
         return made
+
+    @property
+    def tile(self) -> Size | None:
+        """The size of the autoencoder's tiles; None where it takes whole images."""
+        pixels, size = self.settings.vae_tile, self.size
+        if pixels is None or pixels >= max(size.pixels):
+            return None
+        cells = pixels // size.scale
+        return replace(size, rows=min(cells, size.rows), columns=min(cells, size.columns))
 
     @cached_property
     def each_size(self) -> tuple[Job, ...]:
@@ -75,8 +92,8 @@ class Job:
     def variants(self, name: str) -> tuple[Job, ...]:
         """Return the jobs of single sizes that a component needs: only one where sizes do not change it."""
         first, *others = self.each_size
-        changed = [job for job in others if job.networks[name].inputs != first.networks[name].inputs]
-        return first, *changed
+        changed = any(job.networks[name].inputs != first.networks[name].inputs for job in others)
+        return self.each_size if changed else (first,)
 
     @property
     def pruned_components(self) -> tuple[str, ...]:
@@ -110,7 +127,7 @@ class Job:
     def remarks(self) -> tuple[str, ...]:
         """Sentences on what was chosen or left out in the files read, and on settings that do nothing."""
         inputs = self.networks[self.family.denoiser.name].inputs
-        unused = conversion_remarks(self.checkpoint, self.settings, self.components, inputs)
+        unused = conversion_remarks(self.checkpoint, self.settings, self.components, inputs, self.sizes)
         return (*self.checkpoint.remarks, *unused)
 
     @property
@@ -130,9 +147,9 @@ class Job:
         return replace(self, settings=self.settings.unpruned, components=components, sizes=self.sizes[:1])
 
 
-def _absence(path: Path, component: Component, is_preview: bool) -> str:
-    hint = "; --preview-vae gives some" if is_preview else ""
-    return f"{path} has no weights of the {component.title}{hint}"
+def _absence(path: Path, component: Component, family: Family) -> str:
+    hints = {family.preview: "; --preview-vae gives some", family.upscaler: "; --upscaler gives some"}
+    return f"{path} has no weights of the {component.title}{hints.get(component, '')}"
 
 
 def _open_changed(path: Path, settings: Settings) -> Checkpoint:
@@ -143,6 +160,8 @@ def _open_changed(path: Path, settings: Settings) -> Checkpoint:
     checkpoint = replace_vae(checkpoint, settings.vae)
     if settings.preview_vae:
         checkpoint = add_preview(checkpoint, settings.preview_vae)
+    if settings.upscaler:
+        checkpoint = add_upscaler(checkpoint, settings.upscaler)
     checkpoint = merge(checkpoint, settings.lora)
     checkpoint = add(skip_layers(checkpoint, settings.clip_skip), settings.embeddings)
     checkpoint = add_controls(checkpoint, settings.controlnets)
@@ -158,8 +177,8 @@ def open_job(path: Path, settings: Settings) -> Job:
     components = settings.selected_components(checkpoint.family, available)
     for name in components:
         if name not in checkpoint.weights:
-            component, preview = checkpoint.family.component(name), checkpoint.family.preview
-            raise BadCheckpoint(_absence(path, component, component is preview))
+            family = checkpoint.family
+            raise BadCheckpoint(_absence(path, family.component(name), family))
     left_out = () if settings.components else tuple(name for name in needed if name not in components)
     job = Job(
         checkpoint=checkpoint,
@@ -233,4 +252,13 @@ def _sizes(checkpoint: Checkpoint, settings: Settings) -> tuple[Size, ...]:
     if twice := [str(each) for each in settings.sizes if settings.sizes.count(each) > 1]:
         raise BadConfig(f"the size {twice[0]} is given twice; each is converted once")
     sizes = tuple(size(each.height, each.width) for each in settings.sizes)
-    return sizes or (size(settings.height, settings.width),)
+    sizes = sizes or (size(settings.height, settings.width),)
+    _require_tile(settings.vae_tile, sizes[0].scale)
+    return sizes
+
+
+def _require_tile(pixels: int | None, scale: int) -> None:
+    """Refuse tiles that are not whole cells of the latents, or too few to overlap."""
+    least = LEAST_CELLS * scale
+    if pixels is not None and (pixels % scale or pixels < least):
+        raise BadConfig(f"tiles of {pixels} pixels must be a multiple of {scale}, and at least {least}")

@@ -94,6 +94,7 @@ def configuration_of(job: Job) -> Configuration:
         components={name: to_json(asdict(config)) for name, config in job.checkpoint.configs.items()},
         sizes=image_sizes(job) if len(job.sizes) > 1 else (),
         spelling=spelling.name if spelling.forms else "",
+        vae_tile=job.settings.vae_tile,
         attention=job.settings.attention if job.settings.attention == "composite" else "",
         interface=job.settings.interface.name if job.settings.interface else "",
         controls=tuple(call.control for call in job.family.calls if call.control),

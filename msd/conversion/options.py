@@ -81,6 +81,12 @@ class ConversionOptions:
         metavar="PATH[:NAME]",
         shown="the name of the folder or file",
     )
+    upscaler: Path | None = _option(  # noqa: RUF009
+        None,
+        or_none(PATH),
+        "Convert this Real-ESRGAN too: .pth, .safetensors, or ncnn's .param beside its .bin.",
+        metavar="PATH",
+    )
     embeddings: Sequence[tuple[Path, str | None]] = _option(
         (),
         pairs((str, type(None)), "its token or None"),
@@ -146,6 +152,13 @@ class ConversionOptions:
         None, or_none(whole(8, MOST_PIXELS)), "Pixels.", shown="the checkpoint's own"
     )
     width: int | None = _option(None, or_none(whole(8, MOST_PIXELS)), "Pixels.", shown="the checkpoint's own")
+    vae_tile: int | None = _option(
+        None,
+        or_none(whole(8, MOST_PIXELS)),
+        "Convert the autoencoder for tiles of N pixels a side: less memory, and seams that fade.",
+        metavar="N",
+        shown="whole images",
+    )
     prediction_type: str | None = _option(
         None,
         or_none(one_of("epsilon", "v_prediction")),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from msd.conversion.settings import Settings
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.graph.rewrite import Target
 from msd.models.families import Family
 from msd.models.families.wiring import is_guided
+from msd.models.networks import Size
 from msd.run.runtime.scheduler import ignored_settings, name_of
 
 CLIPS = ("clip_gelu", "clip_gelu_slope")
@@ -16,11 +17,15 @@ CLIPS = ("clip_gelu", "clip_gelu_slope")
 
 
 def conversion_remarks(
-    checkpoint: Checkpoint, settings: Settings, components: Collection[str], inputs: Collection[str]
+    checkpoint: Checkpoint,
+    settings: Settings,
+    components: Collection[str],
+    inputs: Collection[str],
+    sizes: Sequence[Size],
 ) -> tuple[str, ...]:
     """Return which settings do nothing for these components, and which the scheduler does not read.
 
-    `inputs` are those of the denoiser.
+    `inputs` are those of the denoiser, and `sizes` those of images.
     """
     return (
         *_of_other_components(checkpoint, settings, components),
@@ -28,6 +33,7 @@ def conversion_remarks(
         *_of_batch(checkpoint.family, settings, inputs),
         *_of_gelu(settings),
         *_of_interface(settings, components),
+        *_of_tiles(checkpoint.family, settings, components, sizes),
         *_of_scheduler(checkpoint),
     )
 
@@ -72,6 +78,18 @@ def _of_controls(family: Family, settings: Settings) -> Iterator[str]:
 def _of_batch(family: Family, settings: Settings, inputs: Collection[str]) -> Iterator[str]:
     if settings.batch > 1 and is_guided(family, inputs):
         yield "--batch 2 is for two passes a step, and this U-Net, with guidance built in, needs one"
+
+
+def _of_tiles(
+    family: Family, settings: Settings, components: Collection[str], sizes: Sequence[Size]
+) -> Iterator[str]:
+    tile, largest = settings.vae_tile, max(max(size.pixels) for size in sizes)
+    if tile is None:
+        return
+    if tile >= largest:
+        yield f"--vae-tile {tile} does nothing: images have at most {largest} pixels a side"
+    elif not {*family.tiled} & {*components}:
+        yield f"--vae-tile is for {' and '.join(family.tiled)}, which this conversion leaves out"
 
 
 def _of_gelu(settings: Settings) -> Iterator[str]:

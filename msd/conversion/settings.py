@@ -23,13 +23,15 @@ class Settings:
     `also` are optional components to add to them.
 
     `height` and `width` are in pixels, None for the checkpoint's own, as is `prediction_type`; `sizes`, where
-    there are any, take their place, and every size-dependent network is converted for each. `lora` are files
+    there are any, take their place, and every size-dependent network is converted for each; the autoencoder
+    for tiles of at most `vae_tile` pixels a side. `lora` are files
     to merge into the weights, each with its scale; `embeddings` are textual inversions, each with its token,
-    or None for the file's own. `vae` replaces the checkpoint's autoencoder, and `preview_vae` adds a decoder
-    for previews (msd/conversion/sources/vae.py). `controlnets` are added, each with its name, or None for
-    that of its file (msd/conversion/sources/controlnet.py). `clip_skip` layers of the text encoder are
-    dropped, and the denoiser takes `prompt_chunks` of its outputs. `scheduler`,
-    NAME[+SCALE][:SETTING=VALUE,…], replaces the checkpoint's;
+    or None for the file's own. `vae` replaces the checkpoint's autoencoder, `preview_vae` adds a decoder for
+    previews (msd/conversion/sources/vae.py), and `upscaler` a network that enlarges images
+    (msd/conversion/sources/upscaler.py). `controlnets` are added, each with its name, or None for that of its
+    file (msd/conversion/sources/controlnet.py). `clip_skip` layers of the text encoder are dropped, and the
+    denoiser takes `prompt_chunks` of its outputs. `scheduler`, NAME[+SCALE][:SETTING=VALUE,…], replaces the
+    checkpoint's;
     `steps` and `guidance` replace the defaults of images that follow from it. `pruning` overrides the
     recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv,
     "auto" for our own. `attention`: "composite" for LiteRT's own composite operator, which phones may
@@ -57,6 +59,8 @@ class Settings:
     vae: Sequence[Path] = ()
     preview_vae: Path | None = None
     controlnets: Sequence[tuple[Path, str | None]] = ()
+    upscaler: Path | None = None
+    vae_tile: int | None = None
     networks: str = "auto"
     pruning: Pruning | None = None
     calibration: Calibration | None = None
@@ -119,9 +123,10 @@ class Settings:
         """
         if unknown := {*self.components, *self.also} - {*family.names}:
             raise BadConfig(f"there is no component {sorted(unknown)}; choose from {list(family.names)}")
-        previews = (family.preview.name,) if self.preview_vae and family.preview else ()
+        given = ((self.preview_vae, family.preview), (self.upscaler, family.upscaler))
+        added = [component.name for path, component in given if path and component]
         asked = self.components or (*family.required, *needed)
-        return family.ordered((*asked, *self.also, *previews, *family.controls))
+        return family.ordered((*asked, *self.also, *added, *family.controls))
 
     def pruning_of(self, family: Family) -> Pruning | None:
         """Return the pruning, with its components named, or None."""

@@ -21,17 +21,19 @@ from msd.graph.ir.interface import Interface
 
 
 @contextmanager
-def one_size(bundle: Bundle, size: ImageSize | None = None) -> Iterator[Bundle]:
+def one_size(bundle: Bundle, size: ImageSize | None = None, tiles: bool = False) -> Iterator[Bundle]:
     """Yield the bundle of one of its sizes, by default the first, for a `with` block.
 
-    A bundle of one size is yielded itself. Raises BadConfig for a size that it lacks.
+    A bundle of one size is yielded itself. With `tiles`, its autoencoder is that of a smaller size.
+    Raises BadConfig for a size that it lacks, and for tiles of a bundle without a smaller one.
     """
     chosen = find_size(bundle, size)
+    tile = find_tile(bundle, chosen) if tiles else None
     if not bundle.manifest.configuration.sizes:
         yield bundle
         return
     with scratch_folder() as scratch:
-        yield write_size(bundle, chosen, scratch / bundle.folder.resolve().name)
+        yield write_size(bundle, chosen, scratch / bundle.folder.resolve().name, tile)
 
 
 def find_size(bundle: Bundle, size: ImageSize | None) -> ImageSize:
@@ -43,14 +45,41 @@ def find_size(bundle: Bundle, size: ImageSize | None) -> ImageSize:
     return sizes[0] if size is None else size
 
 
-def write_size(bundle: Bundle, size: ImageSize, folder: Path) -> Bundle:
-    """Write the bundle of one size to the new `folder` and return it; files of every size are links."""
+def find_tile(bundle: Bundle, size: ImageSize) -> ImageSize | None:
+    """Return the largest size whose images are tiles of those of `size`; None where tiles are all there is.
+
+    Raises BadConfig for a bundle without a smaller size.
+    """
+    configuration = bundle.manifest.configuration
+    if configuration.vae_tile and configuration.vae_tile < max(size.width, size.height):
+        return None
+    inside = [
+        each
+        for each in configuration.all_sizes
+        if each != size and each.width <= size.width and each.height <= size.height
+    ]
+    if not inside:
+        raise BadConfig(
+            f"{bundle.folder} decodes images of {size} at once: for tiles convert it with --vae-tile, or for"
+            " a smaller --size too"
+        )
+    return max(inside, key=lambda each: each.width * each.height)
+
+
+def write_size(bundle: Bundle, size: ImageSize, folder: Path, tile: ImageSize | None = None) -> Bundle:
+    """Write the bundle of one size to the new `folder` and return it; files of every size are links.
+
+    The autoencoder is that of `tile`, if there is one.
+    """
     folder.mkdir()
     for path in bundle.folder.resolve().iterdir():
         if path.name != MANIFEST:
             (folder / path.name).symlink_to(path)
     manifest = bundle.manifest
-    parts = {name: _picked(bundle, part, size, folder) for name, part in manifest.components.items()}
+    of = dict.fromkeys(bundle.family.tiled, tile or size)
+    parts = {
+        name: _picked(bundle, part, of.get(name, size), folder) for name, part in manifest.components.items()
+    }
     settings = replace(manifest.configuration, width=size.width, height=size.height, sizes=())
     picked = Bundle(folder, replace(manifest, configuration=settings, components=parts))
     (folder / MANIFEST).write_text(dump_manifest(picked.manifest), "utf-8")

@@ -15,6 +15,7 @@ TORCH_NAMES = {
     "kernel": "weight",
     "gamma": "weight",
     "embeddings": "weight",
+    "alpha": "weight",
     "bias": "bias",
     "beta": "bias",
 }

@@ -28,7 +28,7 @@ from msd.measure.report.report import Report
 from msd.models.families import title_of
 from msd.models.families.calls import Call, InputSource
 from msd.run.runtime.guidance import Guidance, Mode
-from msd.run.runtime.needs import latent_shape, require_generates
+from msd.run.runtime.needs import decoded_cells, latent_shape, require_generates
 from msd.run.runtime.numbers import COUNTS
 from msd.run.runtime.scheduler import bundle_scheduler, name_of_kind
 from msd.run.runtime.timestep import frequencies
@@ -186,7 +186,7 @@ def describe(
     return AppManifest(
         model=bundle.model_hash,
         files=(*networks, *_tokenizer_files(next(iter(tokenizers.values())))),
-        calls=tuple(_with_frequencies(call, bundle) for call in bundle.wiring.calls),
+        calls=tuple(_with_frequencies(call, bundle) for call in _calls(bundle)),
         height=configuration.height,
         width=configuration.width,
         latent=latent_shape(bundle),
@@ -247,6 +247,10 @@ def _check(bundle: Bundle, precision: str) -> None:
             f"{bundle.folder} is for TensorFlow Lite's delegate, and an app runs LiteRT's;"
             " convert with another recipe than tflite-gpu-w8"
         )
+    if latent_shape(bundle)[1:3] != decoded_cells(bundle):
+        raise BadBundle(
+            f"{bundle.folder} decodes in tiles, which apps do not yet; convert it without --vae-tile"
+        )
     if precision not in ("fp16", "fp32"):
         raise BadConfig(f"precision {precision!r} is not known; there are fp16 and fp32")
 
@@ -291,7 +295,12 @@ def _preview(bundle: Bundle, networks: Sequence[ModelFile]) -> str | None:
 
 def _roles(bundle: Bundle) -> list[str]:
     """Return the names of the files that calls run, in order."""
-    return [*dict.fromkeys(call.component for call in bundle.wiring.calls)]
+    return [*dict.fromkeys(call.component for call in _calls(bundle))]
+
+
+def _calls(bundle: Bundle) -> list[Call]:
+    """Return the calls that apps make: not that of an upscaler, which they do not run."""
+    return [call for call in bundle.wiring.calls if call is not bundle.wiring.upscaler]
 
 
 def _with_frequencies(call: Call, bundle: Bundle) -> Call:

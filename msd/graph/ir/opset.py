@@ -132,6 +132,7 @@ _INFER: dict[str, Infer] = {
     "FULLY_CONNECTED": shapes.fully_connected,
     "GATHER": shapes.gather,
     "PAD": shapes.pad,
+    "PRELU": shapes.same,
     "RESHAPE": shapes.reshape,
     "RESIZE_NEAREST_NEIGHBOR": shapes.resize,
     "RESIZE_BILINEAR": shapes.resize,

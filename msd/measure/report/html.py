@@ -10,6 +10,7 @@ from importlib.resources import files
 from msd.measure.report.phrases import (
     COUNTED,
     READ_AND_WRITTEN,
+    advice,
     counted,
     fails,
     least,
@@ -102,6 +103,8 @@ def _file(number: int, file: FileReport) -> Iterable[str]:
         yield f"<p>{_text(unjudged(file))}</p>"
     for sentence in file.disagreements:
         yield f'<p class="wrong">{_text(sentence)}</p>'
+    if advice(file):
+        yield f"<p>{_text(advice(file))}</p>"
     for prediction in file.predictions:
         yield from _prediction(file, prediction)
     yield "<h3>Operations</h3>"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msd.measure.report.phrases import (
     COUNTED,
     READ_AND_WRITTEN,
+    advice,
     counted,
     least,
     mark,
@@ -32,6 +33,7 @@ def to_markdown(report: Report) -> str:
         if file.run:
             lines += ["", f"**{file.file}** on {_plain(report)}: {ran(file.run)}."]
         lines += [f"- ⚠️ {sentence}" for sentence in file.disagreements]
+        lines += [f"- {file.file}: {advice(file)}"] if advice(file) else []
         for prediction in file.predictions:
             lines += _findings(file, prediction)
     return "\n".join(lines) + "\n"

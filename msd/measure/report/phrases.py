@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from msd.measure.report.delegate_run import DelegateRun
 from msd.measure.report.report import FAILING, CountedTraffic, DelegatePrediction, FileReport, LeastTime
+from msd.models.families import families
 
 
 def megabytes(count: float) -> str:
@@ -34,6 +36,12 @@ def least(time: LeastTime) -> str:
     return f"{time.unfused * 1e3:.1f} → {time.fused * 1e3:.1f} ms"
 
 
+TILED = {name for family in families().values() for name in family.tiled}
+"""The files that can run in tiles, without their ending."""
+
+MOST_ACTIVATIONS = 1_000_000_000
+"""Bytes: the decoder of Stable Diffusion 2.1 takes 0.7 GB for 512x512 pixels, and 3 GB for 1024x1024."""
+
 READ_AND_WRITTEN = "Read and written by a run in float16, each operation apart → as the delegate joins them:"
 
 COUNTED = ("dispatches", "activations", "weights", "arithmetic")
@@ -48,6 +56,17 @@ def places(operations: Sequence[int]) -> str:
 def unjudged(file: FileReport) -> str:
     """Return a phrase why a file has no prediction; empty for one that has."""
     return f"for the CPU, {file.operations} operations, not judged" if file.runs_on == "cpu" else ""
+
+
+def advice(file: FileReport) -> str:
+    """Return a sentence where tiles would save an autoencoder much memory; empty for other files."""
+    most = max((p.memory.activations for p in file.predictions), default=0)
+    if Path(file.file).stem not in TILED or most <= MOST_ACTIVATIONS:
+        return ""
+    return (
+        f"activations take {most / 1e9:.1f} GB, more than many phones leave an app: decode in tiles, with"
+        " msd-convert --vae-tile 512"
+    )
 
 
 def fails(prediction: DelegatePrediction) -> bool:

@@ -18,13 +18,16 @@ When = Literal["once", "step", "preview", "end"]
 """The time of a call: before the first step, in every step, between two steps, or after the last one."""
 
 SourceKind = Literal["tokens", "latent", "numbers", "sinusoids", "pixels", "hint", "scales", "value"]
-OutputKind = Literal["hidden states", "vector", "tensor", "moments", "latents", "prediction", "image"]
+OutputKind = Literal[
+    "hidden states", "vector", "tensor", "moments", "latents", "prediction", "image", "enlarged"
+]
 
 NUMBERS = ("timestep", "guidance", "sizes")
 """The quantities that `numbers` and `sinusoids` are of (msd/run/runtime/numbers.py)."""
 
-PIXELS = ("image", "masked image", "mask")
-"""The images that `pixels` are of: the given one, the same without what is repainted, and the mask."""
+PIXELS = ("image", "masked image", "mask", "decoded image")
+"""The images that `pixels` are of: the given one, the same without what is repainted, and the mask; and at
+the end the decoded one, in tiles of the input's size."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,8 @@ class Output:
     - "moments" are mean and log variance of latents, which are sampled and multiplied by `factor`;
     - "latents" are multiplied by `factor`;
     - "prediction" is what the scheduler takes a step with; the network that computes it is the denoiser;
-    - "image" is NHWC in [-1, 1].
+    - "image" is NHWC in [-1, 1];
+    - "enlarged" is the same of a tile, at a multiple of its rows and columns.
 
     With `zero_if_absent`, the value of a negative prompt that is empty is zeros.
     """

@@ -177,6 +177,11 @@ class Family:
         return next(iter(self._computing("preview", "image")), None)
 
     @property
+    def upscaler(self) -> Component | None:
+        """The component that enlarges decoded images, if there is one."""
+        return next(iter(self._computing("end", "enlarged")), None)
+
+    @property
     def decoder(self) -> Component:
         """The component that decodes latents to images."""
         return self._computing("end", "image")[0]
@@ -185,6 +190,12 @@ class Family:
     def image_encoder(self) -> Component | None:
         """The component that encodes an image to begin from, if there is one."""
         return next(iter(self._computing("once", "moments", "latents")), None)
+
+    @property
+    def tiled(self) -> tuple[str, ...]:
+        """The names of the components that can run tile by tile: both halves of the autoencoder."""
+        folder = self.decoder.part.folder
+        return tuple(component.name for component in self.components if component.part.folder == folder)
 
     def _computing(self, when: When, *kinds: OutputKind) -> list[Component]:
         calls = (c for c in self.calls if c.when == when and any(o.kind in kinds for o in c.outputs))

@@ -66,6 +66,20 @@ VAE_DECODER = Component(
     alternatives={"AutoencoderTiny": TINY_DECODER},
 )
 
+UPSCALER = Component(
+    name="upscaler",
+    title="upscaler",
+    part=Part("upscaler"),
+    config="msd.models.upscaler_config:RrdbConfig",
+    network="msd.models.upscaler:rrdb",
+    option="--upscaler PATH",
+    alternatives={
+        "SRVGGNetCompact": Architecture(
+            config="msd.models.upscaler_config:CompactConfig", network="msd.models.upscaler:compact"
+        )
+    },
+)
+
 GUIDANCE = "guidance_embedding"
 """The input of a U-Net that takes the guidance scale."""
 
@@ -113,6 +127,12 @@ CALLS = (
         inputs=(Input("latent", (latent(),)),),
         outputs=(Output("image", "image", "image"),),
     ),
+    Call(
+        UPSCALER.name,
+        "end",
+        inputs=(Input("image", (pixels("decoded image"),)),),
+        outputs=(Output("enlarged", "enlarged", "enlarged"),),
+    ),
 )
 
 
@@ -159,7 +179,7 @@ def needs(configs: Mapping[str, Any]) -> tuple[str, ...]:
 STABLE_DIFFUSION = Family(
     name="stable-diffusion",
     title="Stable Diffusion 1.x and 2.x",
-    components=(TEXT_ENCODER, VAE_ENCODER, UNET, PREVIEW_DECODER, VAE_DECODER),
+    components=(TEXT_ENCODER, VAE_ENCODER, UNET, PREVIEW_DECODER, VAE_DECODER, UPSCALER),
     calls=CALLS,
     pipelines=(
         "StableDiffusionPipeline",

@@ -17,6 +17,7 @@ from msd.models.families.stable_diffusion import (
     GUIDANCE,
     PREVIEW_DECODER,
     UNET,
+    UPSCALER,
     VAE_DECODER,
     VAE_ENCODER,
     require_same_latents,
@@ -122,7 +123,7 @@ def _require_equal(one: tuple[str, str, int], other: tuple[str, str, int]) -> No
 STABLE_DIFFUSION_XL = Family(
     name="stable-diffusion-xl",
     title="Stable Diffusion XL",
-    components=(TEXT_ENCODER, TEXT_ENCODER_2, VAE_ENCODER, UNET, PREVIEW_DECODER, VAE_DECODER),
+    components=(TEXT_ENCODER, TEXT_ENCODER_2, VAE_ENCODER, UNET, PREVIEW_DECODER, VAE_DECODER, UPSCALER),
     calls=_calls(),
     pipelines=("StableDiffusionXLPipeline", "StableDiffusionXLImg2ImgPipeline"),
     require_fit=require_fit,

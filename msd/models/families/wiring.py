@@ -49,6 +49,11 @@ class Wiring:
         """The call that decodes previews, if there is a network for that alone."""
         return next((call for call in self.calls if _computes(call, "preview", "image")), None)
 
+    @property
+    def upscaler(self) -> Call | None:
+        """The call that enlarges a tile of the image, if there is one."""
+        return next((call for call in self.calls if _computes(call, "end", "enlarged")), None)
+
     @cached_property
     def steps(self) -> tuple[Call, ...]:
         """The calls of every step, in order."""

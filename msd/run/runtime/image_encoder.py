@@ -10,6 +10,7 @@ import numpy.typing as npt
 from msd.bundle import Bundle
 from msd.models.families import title_of
 from msd.models.families.calls import Call, Output
+from msd.models.families.wiring import LATENTS
 from msd.run.runtime.components import LoadedNetwork
 from msd.run.runtime.denoiser import Values, at_cells, joined
 from msd.run.runtime.execution import NetworksInMemory
@@ -18,6 +19,7 @@ from msd.run.runtime.needs import strength_of, takes_mask
 from msd.run.runtime.noise import posterior_noise
 from msd.run.runtime.request import Request
 from msd.run.runtime.start import pixels_of
+from msd.run.runtime.tiles import Tiling, joined_rows
 
 Float = npt.NDArray[np.float32]
 
@@ -58,18 +60,52 @@ def encode_pixels(
 
     Raises BadBundle for an image of another size than the network's, NotFinite.
     """
+    if any(output.kind in LATENTS for output in call.outputs):
+        outputs = _in_tiles(call, network, pixels)
+    else:
+        outputs = _at_once(call, network, pixels, known)
+    stream = next((STREAMS.get(source.of, 0) for source in call.sources), 0)
+    values = dict[str, Float]()
+    for output in call.outputs:
+        latents = latents_of(outputs[output.tensor], output, seed, stream)
+        values[output.value] = require_finite(latents, f"the output of the {title_of(call.component)}")
+    return values
+
+
+def _at_once(
+    call: Call, network: LoadedNetwork, pixels: Mapping[str, Float], known: Values
+) -> dict[str, Float]:
+    """Return each output of a network that reads the image, at the rows and columns of its inputs."""
     inputs = {}
     for each in call.inputs:
         shape = network.shape(each.name)
         parts = [at_cells(pixels[s.of], shape) if s.kind == "pixels" else known[s.of] for s in each.sources]
         inputs[each.name] = joined(parts, each, shape)
-    stream = next((STREAMS.get(source.of, 0) for source in call.sources), 0)
-    outputs, values = network.all_rows(inputs), dict[str, Float]()
+    outputs = network.all_rows(inputs)
+    return {
+        output.tensor: outputs[output.tensor].reshape(1, *network.shape(output.tensor)[1:])
+        for output in call.outputs
+    }
+
+
+def _in_tiles(call: Call, network: LoadedNetwork, pixels: Mapping[str, Float]) -> dict[str, Float]:
+    """Return each output of a network that encodes the image, in tiles where it takes fewer pixels."""
+    (given,) = call.inputs
+    image = pixels[given.sources[0].of]
+    _, height, width, _ = network.shape(given.name)
+    found = {}
     for output in call.outputs:
-        encoded = outputs[output.tensor].reshape(1, *network.shape(output.tensor)[1:])
-        latents = latents_of(encoded, output, seed, stream)
-        values[output.value] = require_finite(latents, f"the output of the {title_of(call.component)}")
-    return values
+        shape = network.shape(output.tensor)[1:]
+        cell = height // shape[0]
+
+        def run(down: slice, across: slice, cell: int = cell, tensor: str = output.tensor) -> Float:
+            part = image[:, down.start * cell :, across.start * cell :][:, :height, :width]
+            encoded: Float = network.rows(tensor, {given.name: part}).reshape(network.shape(tensor)[1:])
+            return encoded
+
+        rows = joined_rows(image.shape[1] // cell, image.shape[2] // cell, Tiling.of(*shape[:2]), 1, run)
+        found[output.tensor] = np.concatenate([*rows])[None]
+    return found
 
 
 def latents_of(encoded: Float, output: Output, seed: int, stream: int) -> Float:

@@ -72,8 +72,20 @@ def latent_shape(bundle: Bundle) -> tuple[int, ...]:
 
 def image_size(bundle: Bundle) -> tuple[int, int]:
     """Return the height and width of images in pixels."""
-    height, width = tensor_of(bundle, bundle.wiring.decoder, "image").shape[1:3]
-    return height, width
+    _, rows, columns, _ = latent_shape(bundle)
+    return rows * cell_size(bundle), columns * cell_size(bundle)
+
+
+def cell_size(bundle: Bundle) -> int:
+    """Return the number of pixels along the side of a latent cell, as the decoder's file has it."""
+    return tensor_of(bundle, bundle.wiring.decoder, "image").shape[1] // decoded_cells(bundle)[0]
+
+
+def decoded_cells(bundle: Bundle) -> tuple[int, ...]:
+    """Return the rows and columns of the latents that the decoder takes: fewer than there are, if tiles."""
+    call = bundle.wiring.decoder
+    shapes = {spec.name: spec.shape for spec in bundle.component(call.component).inputs}
+    return shapes[call.inputs[0].name][1:3]
 
 
 def takes_mask(bundle: Bundle) -> bool:

@@ -23,18 +23,19 @@ import msd
 from msd.bundle import Bundle
 from msd.errors import BadConfig
 from msd.gpu.gpu_api import GpuApi
-from msd.models.families import Family, title_of
+from msd.models.families import Family
 from msd.run.runners.backend import Backend
 from msd.run.runners.engine import Engine
 from msd.run.runners.registry import find_backend
 from msd.run.runners.runner import Conditions, Precision
 from msd.run.runtime.components import LoadedNetwork, Wrap, open_component
 from msd.run.runtime.control import Control
+from msd.run.runtime.decode import decode
 from msd.run.runtime.denoiser import Denoiser
 from msd.run.runtime.execution import Execution, NetworksInMemory
-from msd.run.runtime.finite import require_finite, require_picture
+from msd.run.runtime.finite import require_finite
 from msd.run.runtime.guidance import Guidance
-from msd.run.runtime.image import GeneratedImage, pixels
+from msd.run.runtime.image import GeneratedImage
 from msd.run.runtime.image_batch import ImageBatch, image_batches
 from msd.run.runtime.image_encoder import encode_images
 from msd.run.runtime.initial_image import InitialImage
@@ -47,10 +48,9 @@ from msd.run.runtime.needs import (
     require_image,
     strength_of,
     takes_mask,
-    tensor_of,
 )
 from msd.run.runtime.noise import noise
-from msd.run.runtime.paste import Levels, paste
+from msd.run.runtime.paste import Levels
 from msd.run.runtime.preview import OnPreview, Preview, preview_decoder
 from msd.run.runtime.prompt import TokenizedPrompt, tokenize
 from msd.run.runtime.prompt_syntax import PromptSyntax
@@ -62,6 +62,7 @@ from msd.run.runtime.step_counter import OnStep, StepCounter
 from msd.run.runtime.text import Prompt, encode_prompts
 from msd.run.runtime.timeline import TimelineRecorder, unwatched
 from msd.run.runtime.tokenizer import open_tokenizer
+from msd.run.runtime.upscale import enlarge, require_enlarges
 
 Float = npt.NDArray[np.float32]
 LARGE = 1 << 28
@@ -142,13 +143,14 @@ class Pipeline:
         image: InitialImage | None = None,
         strength: float | None = None,
         paste: bool = True,
+        upscale: int | None = None,
         on_step: OnStep | None = None,
         latents: Float | None = None,
         on_preview: OnPreview | None = None,
         controls: Sequence[Control] = (),
         guess: bool = False,
     ) -> GeneratedImage:
-        """Return one image; the arguments up to `paste`, `controls` and `guess` are those of `Request`.
+        """Return one image; the arguments up to `upscale`, `controls` and `guess` are those of `Request`.
 
         `latents` replace the initial `noise(seed, …)` and have its shape.
 
@@ -174,6 +176,7 @@ class Pipeline:
             paste=paste,
             controls=tuple(controls),
             guess=guess,
+            upscale=upscale,
         )
         return self.generate_all([request], on_step, None if latents is None else [latents], on_preview)[0]
 
@@ -191,6 +194,7 @@ class Pipeline:
         for request in requests:
             require_image(self.bundle, request)
             require_controls(self.bundle, request)
+            require_enlarges(self.bundle, request)
         tables = [self.scheduler.table(r.steps, strength_of(self.bundle, r)) for r in requests]
         prompts = [*map(self._tokenized, requests)]
         with self._networks() as networks:
@@ -211,8 +215,9 @@ class Pipeline:
             for name in steps:
                 networks.release(name)
             decoder = networks.take(self.family.decoder.name)
-            images = [*map(partial(self._decode, decoder), requests, final_latents)]
+            images = [*map(partial(decode, self.bundle, decoder), requests, final_latents)]
             networks.release(decoder.name)
+            images = enlarge(self.bundle, networks, requests, images)
         return [
             GeneratedImage(image, latent, self._metadata(request))
             for request, image, latent in zip(requests, images, final_latents, strict=True)
@@ -341,9 +346,9 @@ class Pipeline:
         seconds: float,
         clean: Float,
     ) -> None:
-        def decode(latents: Float) -> Levels:
+        def decoded(latents: Float) -> Levels:
             decoder = networks.take(preview_decoder(self.bundle))
-            image = self._decode(decoder, request, latents)
+            image = decode(self.bundle, decoder, request, latents)
             if networks.execution == "sequential":
                 networks.release(decoder.name)
             return image
@@ -354,19 +359,9 @@ class Pipeline:
             total=total,
             seconds=seconds,
             latents=clean,
-            decode=decode,
+            decode=decoded,
         )
         on_preview(preview)
-
-    def _decode(self, decoder: LoadedNetwork, request: Request, latent: Float) -> Levels:
-        wiring = self.bundle.wiring
-        is_preview = wiring.preview is not None and decoder.name == wiring.preview.component
-        call = wiring.preview if is_preview and wiring.preview else wiring.decoder
-        spec = tensor_of(self.bundle, call, "image")
-        image: Float = decoder.rows(spec.name, {call.inputs[0].name: latent}).reshape(spec.shape[1:])
-        require = require_finite if is_preview else require_picture
-        shown = pixels(require(image, f"the image of the {title_of(decoder.name)}"))
-        return paste(shown, request.image) if request.image and request.paste else shown
 
     def _metadata(self, request: Request) -> dict[str, Any]:
         written = request.metadata()

@@ -12,8 +12,8 @@ from msd.run.runtime.control import Control
 from msd.run.runtime.initial_image import InitialImage
 from msd.run.runtime.prompt_syntax import PromptSyntax
 
-OPTIONAL = ("image", "strength", "paste", "controls", "guess")
-"""What most requests do not have."""
+OPTIONAL = ("image", "strength", "paste", "controls", "guess", "upscale")
+"""What most requests do not have, and an image's metadata has only where it was asked for."""
 
 STRENGTH, INPAINTING_STRENGTH = 0.8, 1.0
 """The strengths of diffusers' image-to-image and inpainting pipelines where none is given."""
@@ -27,7 +27,8 @@ class Request:
 
     With `image`, generation begins from it; `strength`, above 0 and at most 1, says how much of it changes.
     By default that is 0.8, and 1 where a mask says what to repaint. `paste` restores the pixels that the
-    mask keeps (msd/run/runtime/paste.py).
+    mask keeps (msd/run/runtime/paste.py). `upscale` is how many times the bundle's upscaler enlarges it
+    along each side, None for not at all.
 
     `controls` are pictures by which ControlNets steer, and `guess` lets them steer without a prompt that
     describes the picture (msd/run/runtime/control.py). Raises BadConfig for a strength without an image, for
@@ -46,6 +47,7 @@ class Request:
     paste: bool = True
     controls: tuple[Control, ...] = ()
     guess: bool = False
+    upscale: int | None = None
 
     def __post_init__(self) -> None:
         if self.image is None and self.strength is not None:
@@ -88,6 +90,8 @@ class Request:
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in OPTIONAL}
         if self.controls:
             values |= {"controls": [control.words for control in self.controls], "guess": self.guess}
+        if self.upscale is not None:
+            values["upscale"] = self.upscale
         if self.image is None:
             return values
         pasted = {"paste": self.paste} if self.is_masked else {}
