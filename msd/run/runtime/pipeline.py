@@ -267,8 +267,7 @@ class Pipeline:
     def _load_all(self) -> NetworksInMemory:
         networks = self._no_networks()
         try:
-            for name in files_in_order(self.bundle):
-                networks.take(name)
+            networks.take_all(files_in_order(self.bundle))
         except BaseException:
             networks.close()
             raise
