@@ -70,14 +70,14 @@ def test_a_driver_the_user_names_is_the_only_one_tried(monkeypatch: pytest.Monke
     with pytest.raises(
         NoDelegate, match=r"the driver named by VK_ICD_FILENAMES: .*No adapters found\); install"
     ):
-        adapter.find.__wrapped__()
+        adapter._find.__wrapped__()
 
 
 def test_without_anything_it_says_what_to_install(bare: Path) -> None:
     with pytest.raises(
         NoDelegate, match=r"SwiftShader cannot be fetched: apt-get says “.*chromium-common.*install"
     ):
-        adapter.find.__wrapped__()
+        adapter._find.__wrapped__()
 
 
 def test_without_apt_it_says_so(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_a_gpu_whose_driver_fails_is_passed_over_in_words(
     monkeypatch.setattr(adapter, "DEVICES", ("null",))
     for name in adapter.VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    found = adapter.find.__wrapped__()
+    found = adapter._find.__wrapped__()
     assert "SwiftShader" in found.name
     (reason,) = found.passed_over
     assert reason.startswith("the system's Vulkan driver: ")

@@ -120,9 +120,24 @@ def test_the_decoder_is_loaded_when_what_is_left_just_suffices() -> None:
         owner.prefetch_in_time("vae_decoder", 10, 0.001)
         assert owner.loading == ("unet", "vae_decoder")
     assert held == []
+    with networks("pipelined", seconds=0.1) as (_, _, owner):
+        owner.take_all(["unet", "text_encoder"])  # 30 bytes took as long as 100: the decoder will too
+        owner.prefetch_in_time("vae_decoder", 10, 0.03)
+        assert owner.loading == ("unet", "text_encoder")
+        owner.prefetch_in_time("vae_decoder", 10, 0.015)
+        assert owner.loading[2:] == ("vae_decoder",)
     with networks("pipelined") as (_, _, owner):
         owner.prefetch_in_time("vae_decoder", 1, 100.0)
         assert owner.loading == ("vae_decoder",)
+
+
+def test_two_networks_are_loaded_side_by_side() -> None:
+    with networks("pipelined", together=2) as (held, threads, owner):
+        owner.prefetch("text_encoder")
+        owner.prefetch("unet")
+        owner.take("text_encoder")
+        assert sorted(held) == ["text_encoder", "unet"]
+    assert sorted(threads) == ["msd-loader_0", "msd-loader_1"]
 
 
 def test_what_fails_in_the_child_thread_is_raised_where_it_is_taken() -> None:
@@ -185,11 +200,15 @@ def assert_all_freed(timeline: Timeline, failed: frozenset[str] | set[str] = fro
 
 @contextmanager
 def networks(
-    execution: Execution, seconds: float = 0.0, broken: str = ""
+    execution: Execution, seconds: float = 0.0, broken: str = "", together: int = 1
 ) -> Iterator[tuple[list[str], list[str], NetworksInMemory]]:
-    """Which stand-ins are held, which threads, and their owner; loading takes `seconds`, or until stopped."""
+    """Which stand-ins are held, which threads, and their owner.
+
+    Loading takes `seconds`, or until stopped; `together` of them wait for each other.
+    """
     held: list[str] = []
     threads: list[str] = []
+    meeting = threading.Barrier(together)
 
     @contextmanager
     def opened(name: str, stop: Event) -> Iterator[str]:
@@ -197,11 +216,14 @@ def networks(
         if stop.wait(seconds) or name == broken:
             raise BadModelFile(f"{name} is damaged")
         held.append(name)
+        meeting.wait(60)
         yield name
         held.remove(name)
 
     def open_network(name: str, stop: Event) -> AbstractContextManager[str]:
         return opened(name, stop)
 
-    with NetworksInMemory(open_network, {"unet": 100, "vae_decoder": 10}, execution) as owner:  # type: ignore[arg-type]
+    with NetworksInMemory(
+        open_network, {"unet": 100, "text_encoder": 30, "vae_decoder": 10}, execution
+    ) as owner:  # type: ignore[arg-type]
         yield held, threads, owner

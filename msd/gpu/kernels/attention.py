@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from msd.errors import DelegateFailed
 from msd.gpu.gpu import BYTES, Gpu
 from msd.gpu.kernels.flash import choose_tile, flash
+from msd.gpu.kernels.flash_matrix import choose_matrix_tile, flash_by_matrices
 from msd.gpu.kernels.product import multiply
 from msd.gpu.kernels.rows import MAIN, has_half
 from msd.gpu.kernels.softmax import row_statistics, softmax
@@ -21,7 +22,8 @@ LARGEST_FLASH = 160
 
 def choose_flash(op: Attention, gpu: Gpu) -> bool:
     """Return whether to `attend`: the heads are small, and a tile of them fits workgroup memory."""
-    return max(op.size, op.value_size) <= LARGEST_FLASH and choose_tile(op, gpu) is not None
+    fits = choose_matrix_tile(op, gpu) is not None or choose_tile(op, gpu) is not None
+    return max(op.size, op.value_size) <= LARGEST_FLASH and fits
 
 
 def attend(op: Attention, gpu: Gpu, step: str = "") -> list[Dispatch]:
@@ -29,6 +31,9 @@ def attend(op: Attention, gpu: Gpu, step: str = "") -> list[Dispatch]:
 
     A mask may hold minus infinity; of a query whose keys are all masked, the result means nothing.
     """
+    by_matrices = choose_matrix_tile(op, gpu)
+    if by_matrices is not None:
+        return [flash_by_matrices(op, by_matrices, gpu, step)]
     tile = choose_tile(op, gpu)
     if tile is None:
         raise DelegateFailed(

@@ -117,7 +117,7 @@ def _fits(tile: FlashTile, op: Attention, gpu: Gpu) -> bool:
 
 def flash(op: Attention, tile: FlashTile, gpu: Gpu, step: str = "") -> Dispatch:
     """Return the one dispatch that computes `op` by `tile`."""
-    width = _width(op)
+    width = row_width(op)
     # Queries, keys and values may lie in one value, which a dispatch can bind only once.
     values = {"q": op.q.value, "k": op.k.value, "v": op.v.value}
     names = {name: next(n for n, v in values.items() if v is values[name]) for name in values}
@@ -147,7 +147,7 @@ def flash(op: Attention, tile: FlashTile, gpu: Gpu, step: str = "") -> Dispatch:
     )
 
 
-def _width(op: Attention) -> int:
+def row_width(op: Attention) -> int:
     """Return 4 where all rows are whole vectors at places that four divides, else 1."""
     numbers = [op.size, op.value_size]
     for heads in (op.q, op.k, op.v, op.y):

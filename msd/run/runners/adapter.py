@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Lock
 
 from msd.errors import NoDelegate
 from msd.run.runners import swiftshader
@@ -38,8 +39,17 @@ class Driver:
     environment: Mapping[str, str]
 
 
-@cache
+_FINDING = Lock()
+
+
 def find() -> VulkanAdapter:
+    """Return what `_find` finds, once for the process, though threads ask side by side."""
+    with _FINDING:
+        return _find()
+
+
+@cache
+def _find() -> VulkanAdapter:
     """Return the first adapter on which the delegate works, installing SwiftShader if necessary.
 
     The order is: the driver that the user names in VK_DRIVER_FILES or VK_ICD_FILENAMES (and then no other),

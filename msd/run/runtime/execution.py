@@ -1,8 +1,9 @@
 """Keeps the networks of a bundle in memory: one at a time, all of them, or also the next one to run.
 
     sequential   each is loaded when it is needed and freed before the next is loaded
-    resident     all are loaded at the start and kept
-    pipelined    the next is loaded by a child thread while another runs, and freed as soon as it has run
+    resident     all are loaded at the start, side by side, and kept
+    pipelined    the next is loaded by a child thread while another is loaded or runs, and freed as soon as it
+                 has run
 
 Pipelined execution after Choi et al. (2023, Squeezing Large-Scale Diffusion Models for Mobile, arXiv
 2307.01193, section 3.3).
@@ -10,7 +11,7 @@ Pipelined execution after Choi et al. (2023, Squeezing Large-Scale Diffusion Mod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from msd.run.runtime.timeline import Watch, unwatched
 Execution = Literal["pipelined", "sequential", "resident"]
 EXECUTIONS: tuple[Execution, ...] = ("pipelined", "sequential", "resident")
 
+LOADERS = 2
+"""The networks that are loaded side by side: on a GPU each compiles shaders in a process of its own."""
 MARGIN = 2.0
 """The factor by which loading a network may take longer while another one runs."""
 
@@ -44,7 +47,7 @@ class _Loaded:
 class NetworksInMemory:
     """The networks in memory; a context manager that frees them.
 
-    `sizes` are the bytes of their files, by name. One child thread loads them, in the order of the
+    `sizes` are the bytes of their files, by name. LOADERS child threads load them, in the order of the
     requests; `watch` records each load and unload.
     """
 
@@ -53,10 +56,10 @@ class NetworksInMemory:
     ) -> None:
         self.execution = execution
         self._open, self._sizes, self._watch = open_network, sizes, watch
-        self._loader = ThreadPoolExecutor(1, "msd-loader")
+        self._loader = ThreadPoolExecutor(LOADERS, "msd-loader")
         self._stop = Event()
         self._futures: dict[str, Future[_Loaded]] = {}
-        self._per_byte = 0.0
+        self._seen: list[tuple[int, float]] = []
 
     def prefetch(self, name: str) -> None:
         """Begin to load a network that will be taken, where execution is pipelined; returns at once."""
@@ -66,10 +69,19 @@ class NetworksInMemory:
     def prefetch_in_time(self, name: str, steps: int, seconds: float) -> None:
         """Prefetch a network when `steps` of `seconds` each, all that remain, just suffice to load it.
 
-        The estimate is its size times the seconds per byte of the network that was loaded last.
+        The estimate is a line through the sizes and seconds of the smallest and the largest that were loaded,
+        or in proportion to the only one.
         """
-        if steps <= 1 or steps * seconds <= MARGIN * self._per_byte * self._sizes[name]:
+        if steps <= 1 or steps * seconds <= MARGIN * self._expected(self._sizes[name]):
             self.prefetch(name)
+
+    def take_all(self, names: Iterable[str]) -> None:
+        """Return once all of these networks are loaded; raises what loading one of them raises."""
+        names = [*names]
+        for name in names:
+            self._start_loading(name)
+        for name in names:
+            self.take(name)
 
     def take(self, name: str) -> LoadedNetwork:
         """Return a network once it is loaded; raises what loading it raises."""
@@ -113,8 +125,18 @@ class NetworksInMemory:
             context = self._open(name, self._stop)
             network = context.__enter__()
         seconds = perf_counter() - start
-        self._per_byte = seconds / self._sizes[name]
+        self._seen.append((self._sizes[name], seconds))
         return _Loaded(network, context, seconds)
+
+    def _expected(self, size: int) -> float:
+        """Return the seconds that loading a file of `size` bytes should take, 0 before any was loaded."""
+        if not self._seen:
+            return 0.0
+        (small, short), (large, long) = min(self._seen), max(self._seen)
+        if small == large:
+            return long * size / large
+        per_byte = max(0.0, (long - short) / (large - small))
+        return max(0.0, long - per_byte * (large - size))
 
     def _free(self, name: str) -> None:
         future = self._futures.pop(name)

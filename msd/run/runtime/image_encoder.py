@@ -34,8 +34,9 @@ def encode_images(
     found = [dict[str, Float]() for _ in requests]
     calls = bundle.wiring.of_images if any(request.image for request in requests) else ()
     for name in dict.fromkeys(call.component for call in calls):
-        network = networks.take(name)
+        networks.prefetch(name)
         networks.prefetch(bundle.wiring.denoiser.component)
+        network = networks.take(name)
         for call in (call for call in calls if call.component == name):
             for request, values in zip(requests, found, strict=True):
                 if _needs(bundle, call, request):

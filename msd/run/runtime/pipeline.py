@@ -275,8 +275,7 @@ class Pipeline:
     def _load_all(self) -> NetworksInMemory:
         networks = self._no_networks()
         try:
-            for name in files_in_order(self.bundle, controls=self.bundle.wiring.controls):
-                networks.take(name)
+            networks.take_all(files_in_order(self.bundle, controls=self.bundle.wiring.controls))
         except BaseException:
             networks.close()
             raise

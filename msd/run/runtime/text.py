@@ -32,12 +32,13 @@ def encode_prompts(
     """Return what the calls of prompts compute for the prompts, one for each row, of each image.
 
     The encoders read one chunk at a time; the chunks of a prompt follow each other along the tokens' axis.
-    Each encoder is released after it has run, and the next network in `order` is prefetched meanwhile.
+    Each encoder is released after it has run; the next network in `order` is prefetched beside it.
     """
     wiring, found = bundle.wiring, [dict[str, Float]() for _ in prompts]
     for call in wiring.of_prompts:
+        for name in order[order.index(call.component) :][:2]:
+            networks.prefetch(name)
         network = networks.take(call.component)
-        networks.prefetch(order[order.index(call.component) + 1])
         for rows, values in zip(prompts, found, strict=True):
             values |= _encode(call, network, rows, values, wiring.tokenizer_of(call))
         networks.release(call.component)

@@ -1,0 +1,100 @@
+"""FlashAttention by matrix units equals NumPy's; SwiftShader computes the matrices number by number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from msd.gpu.gpu import Gpu, MatrixUnit
+from msd.gpu.kernels.attention import attend, choose_flash
+from msd.gpu.kernels.flash_matrix import choose_matrix_tile, flash_by_matrices
+from msd.gpu.kernels.flash_matrix_tile import FlashMatrixTile
+from msd.gpu.operations import Attention
+from msd.gpu.value import Value
+from msd.graph.ir.weights import Array
+from tests.webgpu.arrays import decibels
+from tests.webgpu.emulated_matrices import emulated
+from tests.webgpu.test_attention import Sizes, expected, inputs, operation, taken
+from tests.webgpu_device import constant, run
+
+UNIT, SMALL = MatrixUnit(16, 16, 16, 32), MatrixUnit(8, 4, 8, 8)
+H100 = Gpu(
+    half=True, subgroups=True, invocations=1024, workgroup_bytes=49152, enough_workgroups=264, matrix=UNIT
+)
+SD = [(5, 9216, 64), (5, 4096, 64), (10, 1024, 64), (20, 256, 64), (20, 96, 64)]
+SD += [(8, 6144, 40), (8, 4096, 40), (8, 1024, 80), (8, 256, 160), (8, 64, 160)]
+"""Heads, queries and the size of a head in Stable Diffusion's U-Nets."""
+
+
+def check(
+    op: Attention, tile: FlashMatrixTile, arrays: dict[Value, Array], mask: Array | None = None
+) -> None:
+    (y,) = run([emulated(flash_by_matrices(op, tile, Gpu()), tile.unit)], arrays, [op.y.value])
+    found = taken(op.y, op, op.queries, op.value_size, y)
+    assert decibels(found, expected(op, arrays, mask)) >= 110
+
+
+@pytest.mark.parametrize(
+    ("tile", "sizes"),
+    [
+        (FlashMatrixTile(16, 16, 8, SMALL, stored="f32"), Sizes(1, 2, 37, 41, 16, 16)),
+        (FlashMatrixTile(16, 16, 8, SMALL, across=2, stored="f32"), Sizes(2, 1, 5, 77, 13, 7)),
+        (FlashMatrixTile(32, 32, 16, UNIT, stored="f32", buffers=1), Sizes(1, 1, 33, 3, 20, 40)),
+    ],
+    ids=str,
+)
+def test_tiles(tile: FlashMatrixTile, sizes: Sizes) -> None:
+    """Tails of queries and of keys, heads that fill no matrix, rows of no whole vectors."""
+    op = operation(sizes)
+    check(op, tile, inputs(op))
+
+
+def test_scores_that_grow_and_a_mask() -> None:
+    """What was summed shrinks in several steps, by more than f16 holds; a causal mask hides later keys."""
+    tile = FlashMatrixTile(16, 16, 8, SMALL, across=2, stored="f32")
+    op = operation(Sizes(1, 2, 77, 77, 16, 16))
+    arrays = {value: np.abs(array) for value, array in inputs(op).items()}
+    keys = arrays[op.k.value].reshape(77, -1) * np.linspace(0.1, 20, 77)[:, None]
+    arrays[op.k.value] = keys.reshape(-1).astype(np.float32)
+    mask = np.where(np.tri(77, dtype=bool), 0, -np.inf).astype(np.float32)
+    check(replace(op, mask=constant("mask", mask)), tile, arrays, mask)
+
+
+@pytest.mark.parametrize(("heads", "queries", "size"), SD)
+@pytest.mark.parametrize("unit", [UNIT, MatrixUnit(8, 8, 8, 32), MatrixUnit(8, 16, 16, 16)], ids=str)
+@pytest.mark.parametrize(("memory", "invocations"), [(49152, 1024), (32768, 256), (16384, 256)])
+def test_limits_are_kept(
+    heads: int, queries: int, size: int, unit: MatrixUnit, memory: int, invocations: int
+) -> None:
+    gpu = replace(H100, matrix=unit, workgroup_bytes=memory, invocations=invocations)
+    op = operation(Sizes(1, heads, queries, queries, size, size), "f16")
+    tile = choose_matrix_tile(op, gpu)
+    if tile is None:
+        assert memory < 49152
+        return
+    assert tile.whole
+    assert tile.bytes(size, size) <= memory
+    assert tile.threads <= invocations
+    (dispatch,) = attend(op, gpu)
+    assert dispatch.kernel.wgsl.startswith("enable subgroups;")
+    assert choose_flash(op, gpu)
+
+
+def test_tiles_leave_processors_alike_work() -> None:
+    """132 processors: three workgroups of 128 queries each, one of 192, two of 64, one of 64."""
+
+    def queries(heads: int, count: int) -> int:
+        tile = choose_matrix_tile(operation(Sizes(1, heads, count, count, 64, 64), "f16"), H100)
+        assert tile is not None
+        return tile.queries
+
+    assert [queries(5, 9216), queries(5, 4096), queries(10, 1024), queries(20, 256)] == [128, 192, 64, 64]
+
+
+def test_what_matrices_do_not_fit_is_left_to_threads() -> None:
+    op = operation(Sizes(1, 2, 64, 64, 64, 64), "f16")
+    assert choose_matrix_tile(op, replace(H100, matrix=None)) is None
+    assert choose_matrix_tile(replace(op, scale=-1.0), H100) is None
+    assert choose_matrix_tile(operation(Sizes(1, 2, 64, 64, 64, 64)), H100) is None
