@@ -100,6 +100,7 @@ def generate(
     strength: float | None = None,
     fit: Fit = "crop",
     paste: bool = True,
+    image_guidance: float | None = None,
     scheduler: str | None = None,
     size: ImageSize | None = None,
     backend: str = "cpu",
@@ -113,7 +114,8 @@ def generate(
     and `size`, one of the bundle's sizes, is by default the first. With `image`, a file, generation begins
     from it, changes it by `strength`, and repaints it only where `mask` is white; `fit` says how the files
     are fitted to the model's size, and `paste=False` leaves the rest as the autoencoder decodes it
-    (docs/image-to-image.md). For several images with the networks loaded once,
+    (docs/image-to-image.md). A model that edits the image keeps to it by `image_guidance`. For several
+    images with the networks loaded once,
     use `msd.run.runtime.pipeline.Pipeline`. `save(path)` of the result writes a file, and `remarks` in its
     metadata are sentences on what was not used. Raises MsdError.
     """
@@ -136,6 +138,7 @@ def generate(
             image=read_initial_image(picked, image, mask, fit),
             strength=strength,
             paste=paste,
+            image_guidance=image_guidance,
             prompt_syntax=prompt_syntax,
             on_step=on_step,
         )

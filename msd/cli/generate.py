@@ -43,7 +43,18 @@ def _image_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path
 
 GROUPS = {
     "Basics": ("prompt", "negative_prompt", "seed", "count", "steps", "output", "backend", "force", "help"),
-    "Model": ("guidance", "scheduler", "size", "prompt_syntax", "image", "mask", "strength", "fit", "paste"),
+    "Model": (
+        "guidance",
+        "scheduler",
+        "size",
+        "prompt_syntax",
+        "image",
+        "mask",
+        "strength",
+        "fit",
+        "paste",
+        "image_guidance",
+    ),
 }
 
 

@@ -247,6 +247,11 @@ def _check(bundle: Bundle, precision: str) -> None:
             f"{bundle.folder} is for TensorFlow Lite's delegate, and an app runs LiteRT's;"
             " convert with another recipe than tflite-gpu-w8"
         )
+    if bundle.wiring.edited:
+        raise BadBundle(
+            f"{bundle.folder} edits images, with guidance by the image too, which apps and pages do not have;"
+            " msd generate --image edits one"
+        )
     if precision not in ("fp16", "fp32"):
         raise BadConfig(f"precision {precision!r} is not known; there are fp16 and fp32")
 

@@ -28,11 +28,6 @@ class ImageBatch:
     start: Start
 
     @property
-    def guidance(self) -> float:
-        """The guidance of each image."""
-        return self.requests[0].guidance
-
-    @property
     def pixels(self) -> Values:
         """The pixels that networks take in every step, those of each image in a row."""
         return _joined([pixels_of(request.image) for request in self.requests])
@@ -71,7 +66,7 @@ def image_batches(
 def _key(request: Request) -> tuple[object, ...]:
     image = request.image
     kind = None if image is None else image.mask is not None
-    return request.steps, request.guidance, request.effective_strength, kind
+    return request.steps, request.guidance, request.image_guidance, request.effective_strength, kind
 
 
 def _joined(parts: Sequence[Values]) -> dict[str, Float]:

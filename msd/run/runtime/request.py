@@ -23,8 +23,9 @@ class Request:
 
     With `image`, generation begins from it; `strength`, above 0 and at most 1, says how much of it changes.
     By default that is 0.8, and 1 where a mask says what to repaint. `paste` restores the pixels that the
-    mask keeps (msd/run/runtime/paste.py). Raises BadConfig for a strength without an image, for paste=False
-    without a mask, and for numbers and prompts beyond msd/bounds.py.
+    mask keeps (msd/run/runtime/paste.py). `image_guidance`, from 1, is how closely a model that edits the
+    image keeps to it. Raises BadConfig for a strength without an image, for paste=False without a mask, and
+    for numbers and prompts beyond msd/bounds.py.
     """
 
     prompt: str
@@ -36,6 +37,7 @@ class Request:
     image: InitialImage | None = None
     strength: float | None = None
     paste: bool = True
+    image_guidance: float | None = None
 
     def __post_init__(self) -> None:
         if self.image is None and self.strength is not None:
@@ -47,6 +49,10 @@ class Request:
                 raise BadConfig(f"{name} is {value!r}; a whole number was expected")
         if not abs(self.guidance) <= MOST_GUIDANCE:
             raise BadConfig(f"guidance {self.guidance:g} should be a number up to {MOST_GUIDANCE:g}")
+        if self.image_guidance is not None and not 1 <= self.image_guidance <= MOST_GUIDANCE:
+            raise BadConfig(
+                f"image guidance {self.image_guidance:g} should be a number from 1 to {MOST_GUIDANCE:g}"
+            )
         if not 0 <= self.seed <= MOST_SEED:
             raise BadConfig(f"a seed should be a whole number from 0 to {MOST_SEED}")
         for text in (self.prompt, self.negative_prompt):
@@ -69,6 +75,8 @@ class Request:
         """Return all that is set, as JSON values."""
         names = [field.name for field in fields(self) if field.name not in ("image", "strength", "paste")]
         values = {name: getattr(self, name) for name in names}
+        if self.image_guidance is None:
+            del values["image_guidance"]
         if self.image is None:
             return values
         pasted = {"paste": self.paste} if self.is_masked else {}
