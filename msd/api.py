@@ -117,6 +117,7 @@ def generate(
     guess: bool = False,
     from_photo: bool = False,
     upscale: int | None = None,
+    image_guidance: float | None = None,
     scheduler: str | None = None,
     size: ImageSize | None = None,
     tiles: bool = False,
@@ -131,12 +132,13 @@ def generate(
     and `size`, one of the bundle's sizes, is by default the first. With `image`, a file, generation begins
     from it, changes it by `strength`, and repaints it only where `mask` is white; `fit` says how the files
     are fitted to the model's size, and `paste=False` leaves the rest as the autoencoder decodes it
-    (docs/image-to-image.md). ControlNets steer by the pictures in `controls`, NAME=FILE[:SCALE] each, in the
-    part of the steps between `control_from` and `control_until`, with `guess` although the prompt does not
-    describe them, and with `from_photo` by the photograph's edges (docs/controlnet.md). `upscale` enlarges
-    the image that many times, and `tiles` runs the autoencoder in tiles (docs/upscaling.md). For several
-    images with the networks loaded once, use `msd.run.runtime.pipeline.Pipeline`. `save(path)` of the result
-    writes a file, and `remarks` in its metadata are sentences on what was not used. Raises MsdError.
+    (docs/image-to-image.md). A model that edits the image keeps to it by `image_guidance`. ControlNets steer
+    by the pictures in `controls`, NAME=FILE[:SCALE] each, in the part of the steps between `control_from` and
+    `control_until`, with `guess` although the prompt does not describe them, and with `from_photo` by the
+    photograph's edges (docs/controlnet.md). `upscale` enlarges the image that many times, and `tiles` runs
+    the autoencoder in tiles (docs/upscaling.md). For several images with the networks loaded once, use
+    `msd.run.runtime.pipeline.Pipeline`. `save(path)` of the result writes a file, and `remarks` in its
+    metadata are sentences on what was not used. Raises MsdError.
     """
     from msd.conversion.sizes.pick import one_size
     from msd.run.runtime.control_file import parse_control, read_control
@@ -159,6 +161,7 @@ def generate(
             strength=strength,
             paste=paste,
             upscale=upscale,
+            image_guidance=image_guidance,
             prompt_syntax=prompt_syntax,
             on_step=on_step,
             controls=[

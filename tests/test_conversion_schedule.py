@@ -141,6 +141,8 @@ def test_refuses_a_choice_that_is_wrong(choice: str, sentence: str) -> None:
             20,
             7.5,
         ),
+        ({"_class_name": "EulerAncestralDiscreteScheduler", **TRAILING}, False, 4, 1.0),
+        ({"_class_name": "EulerAncestralDiscreteScheduler"}, False, 20, 7.5),
         ({"_class_name": "DDIMScheduler", **TRAILING}, False, 20, 7.5),
         ({}, False, 20, 7.5),
     ],

@@ -132,7 +132,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("unet", {"norm_num_groups": None}, "an integer from 1 to 65536 was expected"),
     ("unet", {"layers_per_block": 10**9}, "an integer from 1 to 16 was expected"),
     ("unet", {"layers_per_block": True}, "an integer from 1 to 16 was expected"),
-    ("unet", {"transformer_layers_per_block": [[1], 1, 1, 1]}, "an integer from 1 to 16 was expected"),
+    ("unet", {"transformer_layers_per_block": [[1], 1, 1, 1]}, "so that the way up must be given"),
     ("unet", {"cross_attention_dim": [1024, 768, 768, 768]}, "one number for all levels is supported"),
     ("unet", {"block_out_channels": [32] * 9}, "1 to 8 levels are supported"),
     ("unet", {"block_out_channels": [], "down_block_types": []}, "1 to 8 levels are supported"),

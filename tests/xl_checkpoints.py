@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +75,25 @@ SINGLE_VAE = {**VAE, "block_out_channels": [32, 64], "norm_num_groups": 32}
 """As wide as the heads of public checkpoints, by which a single file's settings are known."""
 
 
-def write(folder: Path, seed: int = 0, single: bool = False, **settings: Any) -> StableDiffusionXLPipeline:
+SSD: dict[str, Any] = {
+    "transformer_layers_per_block": [1, [2, 2], [3, 3]],
+    "reverse_transformer_layers_per_block": [[3, 1, 4], [2, 1, 1], 1],
+    "mid_block_type": "UNetMidBlock2D",
+}
+"""What makes a U-Net one of SSD-1B's kind."""
+
+
+def write(
+    folder: Path,
+    seed: int = 0,
+    single: bool = False,
+    unet: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> StableDiffusionXLPipeline:
     """Write a checkpoint with random weights; returns diffusers' pipeline, in float32.
 
-    With `single`, it is one that a single file can hold. `settings` are those of the pipeline, as in
-    model_index.json.
+    With `single`, it is one that a single file can hold. `unet` are other settings of the U-Net's, and
+    `settings` those of the pipeline, as in model_index.json.
     """
     torch.manual_seed(seed)
     encoders = SINGLE_ENCODERS if single else ENCODERS
@@ -95,7 +110,7 @@ def write(folder: Path, seed: int = 0, single: bool = False, **settings: Any) ->
     parts = {
         "text_encoder": CLIPTextModel(CLIPTextConfig(**encoders["text_encoder"])),
         "text_encoder_2": CLIPTextModelWithProjection(CLIPTextConfig(**encoders["text_encoder_2"])),
-        "unet": UNet2DConditionModel(**(SINGLE_UNET if single else UNET)),
+        "unet": UNet2DConditionModel(**{**(SINGLE_UNET if single else UNET), **(unet or {})}),
         "vae": AutoencoderKL(**(SINGLE_VAE if single else VAE)),
     }
     with torch.no_grad():

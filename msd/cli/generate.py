@@ -46,7 +46,7 @@ GROUPS = {
     "Basics": ("prompt", "negative_prompt", "seed", "count", "steps", "output", "backend", "force", "help"),
     "Model": (
         *("guidance", "scheduler", "size", "prompt_syntax", "image", "mask", "strength", "fit", "paste"),
-        "upscale",
+        *("image_guidance", "upscale"),
     ),
     "Control": ("controls", "control_from", "control_until", "guess", "from_photo"),
 }

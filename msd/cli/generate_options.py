@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from msd.bounds import MOST_IMAGES, MOST_PROMPT
+from msd.bounds import MOST_GUIDANCE, MOST_IMAGES, MOST_PROMPT
 from msd.cli import options
 from msd.cli.backend_choice import generating_backend
 from msd.cli.options import FILE
@@ -70,7 +70,7 @@ def _requests(
     `images` is the former name of `count`.
     """
     if image is None:
-        options.refuse_given(("mask", "strength"), "without --image")
+        options.refuse_given(("mask", "strength", "image_guidance"), "without --image")
     if image is None and not controls:
         options.refuse_given(("fit",), "without --image or --control")
     if not controls:
@@ -177,6 +177,11 @@ request_options = options.gathered(
     ),
     options.steps(help="Denoising steps."),
     options.guidance(),
+    click.option(
+        "--image-guidance",
+        type=options.Number(1, MOST_GUIDANCE),
+        help="How closely a model that edits the image keeps to it.  [default: 1.5]",
+    ),
 )
 """The options of the images; they become the argument `make_requests`, a `MakeRequests`."""
 

@@ -16,6 +16,7 @@ from typing import Any
 from msd.conversion.sources.added_tokens import read_tokenizer
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadCheckpoint, BadConfig
+from msd.models.families import Family
 from msd.run.runtime.scheduler import make_scheduler, name_of
 from msd.run.runtime.tokenizer import Tokenizer
 from msd.run.runtime.tokenizer_files import LENGTH
@@ -23,11 +24,11 @@ from msd.run.runtime.tokenizer_files import LENGTH
 BESIDE_LATENTS: Mapping[str, Callable[[int], int]] = {
     "the latents alone": lambda latents: 0,
     "a mask and the masked image too, for inpainting": lambda latents: 1 + latents,
+    "an image to edit, as InstructPix2Pix's does": lambda latents: latents,
 }
 """What the runtime has for a denoiser beside the latents: how many channels for so many of the latents."""
 
 UNKNOWN_BESIDE: Mapping[str, Callable[[int], int]] = {
-    "an image to edit, as InstructPix2Pix's does": lambda latents: latents,
     "a depth map, as Stable Diffusion 2's depth-to-image does": lambda latents: 1,
     "a small image to enlarge, as the 4x upscaler's does": lambda latents: 3,
 }
@@ -57,13 +58,24 @@ def _of_latents(checkpoint: Checkpoint) -> Iterator[str]:
     latents = getattr(checkpoint.configs[decoder.name], "latent_channels", None)
     if channels is None or latents is None:
         return
-    possible = {latents + count(latents): what for what, count in BESIDE_LATENTS.items()}
+    widths = {*_widths(checkpoint.family, latents)}
+    beside = {latents + count(latents): what for what, count in BESIDE_LATENTS.items()}
+    possible = {count: what for count, what in beside.items() if count in widths}
     if channels in possible:
         return
-    others = [what for what, count in UNKNOWN_BESIDE.items() if latents + count(latents) == channels]
+    unknown = {latents + count(latents): what for what, count in UNKNOWN_BESIDE.items()}
+    others = [what for count, what in (*unknown.items(), *beside.items()) if count == channels]
     taken = f": beside latents of {latents} {others[0]}" if others else ""
     known = " or ".join(f"{count} ({what})" for count, what in possible.items())
     yield f"its {denoiser.title} takes {channels} channels{taken}; {known} are supported"
+
+
+def _widths(family: Family, latents: int) -> Iterator[int]:
+    """Yield how many channels beside and with so many of the latents the family's denoiser can take."""
+    for call in (call for call in family.calls if call.component == family.denoiser.name):
+        for each in call.inputs:
+            if any(source.kind == "latent" for source in each.sources):
+                yield sum(1 if source.kind == "pixels" else latents for source in each.sources)
 
 
 def _of_tokens(checkpoint: Checkpoint, name: str, tokenizer: Tokenizer) -> Iterator[str]:

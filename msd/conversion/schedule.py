@@ -57,10 +57,11 @@ def image_defaults(config: Mapping[str, Any], takes_guidance: bool) -> ImageDefa
     """Return the defaults of a model with this scheduler; `takes_guidance` if its U-Net takes the scale.
 
     Distilled models are known by their scheduler: latent and trajectory consistency models have one of their
-    own, and SD-Turbo's is Euler's method with trailing timesteps for a U-Net that predicts noise.
+    own, and SD-Turbo's and SDXL-Turbo's are Euler's method, the latter's ancestral, with trailing timesteps
+    for a U-Net that predicts noise.
     """
     name = BY_CLASS.get(str(config.get("_class_name")))
-    is_turbo = (name, config.get("timestep_spacing")) == ("euler", "trailing")
+    is_turbo = name in ("euler", "euler-a") and config.get("timestep_spacing") == "trailing"
     predicts_noise = config.get("prediction_type", "epsilon") == "epsilon"
     if name in ("lcm", "tcd") or (is_turbo and predicts_noise):
         return ImageDefaults(FEW_STEPS, EMBEDDED_GUIDANCE if takes_guidance else 1.0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from msd.bounds import MOST_IDS
+from msd.errors import BadCheckpoint
 from msd.models import settings
 from msd.models.networks import Size
 from msd.models.trace import InputSpecs
@@ -135,11 +136,26 @@ class UNetConfig:
             block = f"down_blocks.{level}"
             modules.append(f"{block}.resnets.{resnets - 1}")
             if self.down_attention[level]:
-                last = self.transformers[level] - 1
+                last = self.down_depth(level, resnets - 1) - 1
                 modules.append(f"{block}.attentions.{resnets - 1}.transformer_blocks.{last}")
         if self.middle:
-            modules.append(f"mid_block.attentions.0.transformer_blocks.{self.transformers[-1] - 1}")
+            last = self.middle_depth - 1
+            inside = f"attentions.0.transformer_blocks.{last}" if self.middle_depth else "resnets.0"
+            modules.append(f"mid_block.{inside}")
         return tuple(modules)
+
+    def down_depth(self, level: int, block: int) -> int:
+        """Return the number of transformer layers of a level's block on the way down."""
+        return self.transformers[level]
+
+    def up_depth(self, level: int, block: int) -> int:
+        """Return the number of transformer layers of a level's block on the way up."""
+        return self.transformers[level]
+
+    @property
+    def middle_depth(self) -> int:
+        """The number of transformer layers in the middle; without any it is one residual block."""
+        return self.transformers[-1]
 
     @staticmethod
     def from_diffusers(config: Settings, folder: str) -> UNetConfig:
@@ -161,16 +177,15 @@ class UNetConfig:
         for width, number in zip(channels, heads, strict=True):
             read.require_multiple("block_out_channels", width, "norm_num_groups", groups)
             read.require_multiple("block_out_channels", width, "attention_head_dim", number)
-        return UNetConfig(
+        kind, depths = _depths(read, levels)
+        return kind(
             in_channels=read.count("in_channels", 4),
             out_channels=read.count("out_channels", 4),
             size=read.size("sample_size", 64),
             channels=channels,
-            resnets=read.per_level("layers_per_block", 2, levels, most=settings.MOST_LAYERS),
             down_attention=down,
             up_attention=up[::-1],
             heads=heads,
-            transformers=read.per_level("transformer_layers_per_block", 1, levels, most=settings.MOST_LAYERS),
             middle=config.get("mid_block_type", "") is not None,
             context_width=read.same_on_all("cross_attention_dim", 1280),
             pooled_width=pooled,
@@ -182,6 +197,7 @@ class UNetConfig:
             guidance_width=read.optional_count("time_cond_proj_dim"),
             cosine_first=read.flag("flip_sin_to_cos", True),
             frequency_shift=shift,
+            **depths,
         )
 
 
@@ -200,8 +216,64 @@ class ControlledUNetConfig(UNetConfig):
 
     @staticmethod
     def of(config: UNetConfig) -> ControlledUNetConfig:
-        """Return a U-Net's configuration with the residuals among its inputs."""
+        """Return a U-Net's configuration with the residuals among its inputs; raises BadCheckpoint.
+
+        No public ControlNet is for a U-Net whose blocks differ within a level.
+        """
+        if type(config) is not UNetConfig:
+            raise BadCheckpoint("ControlNets steer no U-Net whose blocks differ within a level, as SSD-1B's")
         return ControlledUNetConfig(**{each.name: getattr(config, each.name) for each in fields(UNetConfig)})
+
+
+@dataclass(frozen=True)
+class UnevenUNetConfig(UNetConfig):
+    """A U-Net whose blocks differ within a level, or whose middle is one residual block, as SSD-1B's.
+
+    Gupta et al., "Progressive Knowledge Distillation of Stable Diffusion XL" (2024, arXiv 2401.02677). `down`
+    and `up` have the transformer layers of each level's blocks, and `middle_layers` those of the middle.
+    """
+
+    down: tuple[tuple[int, ...], ...]
+    up: tuple[tuple[int, ...], ...]
+    middle_layers: int
+
+    def down_depth(self, level: int, block: int) -> int:
+        """Return the number of transformer layers of a level's block on the way down."""
+        return self.down[level][block]
+
+    def up_depth(self, level: int, block: int) -> int:
+        """Return the number of transformer layers of a level's block on the way up."""
+        return self.up[level][block]
+
+    @property
+    def middle_depth(self) -> int:
+        """The number of transformer layers in the middle."""
+        return self.middle_layers
+
+
+def _depths(read: settings.Reader, levels: int) -> tuple[type[UNetConfig], dict[str, Any]]:
+    """Return the kind of a U-Net by its transformer layers, and the fields that count its layers."""
+    most = settings.MOST_LAYERS
+    resnets = read.per_level("layers_per_block", 2, levels, most=most)
+    key, reverse = "transformer_layers_per_block", "reverse_transformer_layers_per_block"
+    given, upward = read.config.get(key, 1), read.config.get(reverse)
+    is_plain = read.config.get("mid_block_type", "") != PLAIN_MIDDLE
+    nested = isinstance(given, list | tuple) and any(isinstance(each, list | tuple) for each in given)
+    if is_plain and upward is None and not nested:
+        return UNetConfig, {"resnets": resnets, "transformers": read.per_level(key, 1, levels, most=most)}
+    if nested and upward is None:
+        read.wrong(reverse, None, f"{key} has lists, so that the way up must be given")
+    down, more = read.per_block(key, resnets, most), [count + 1 for count in resnets]
+    up = (
+        read.per_block(key, more, most) if upward is None else read.per_block(reverse, more[::-1], most)[::-1]
+    )
+    return UnevenUNetConfig, {
+        "resnets": resnets,
+        "transformers": tuple(each[-1] for each in down),
+        "down": down,
+        "up": up,
+        "middle_layers": down[-1][0] if is_plain else 0,
+    }
 
 
 def _added_widths(read: settings.Reader) -> tuple[int | None, int | None]:
@@ -228,6 +300,9 @@ ATTENTION_DOWN, ATTENTION_UP = "CrossAttnDownBlock2D", "CrossAttnUpBlock2D"
 DOWN_BLOCKS = (ATTENTION_DOWN, ATTENTION_DOWN, ATTENTION_DOWN, "DownBlock2D")
 UP_BLOCKS = ("UpBlock2D", ATTENTION_UP, ATTENTION_UP, ATTENTION_UP)
 
+PLAIN_MIDDLE = "UNetMidBlock2D"
+"""A middle of one residual block."""
+
 UNET_ONLY: dict[str, tuple[Any, ...]] = {
     "_class_name": ("UNet2DConditionModel",),
     "act_fn": ("silu", "swish"),
@@ -244,14 +319,13 @@ UNET_ONLY: dict[str, tuple[Any, ...]] = {
     "encoder_hid_dim_type": (None,),
     "mid_block_only_cross_attention": (None, False),
     "mid_block_scale_factor": (1,),
-    "mid_block_type": ("UNetMidBlock2DCrossAttn", None),
+    "mid_block_type": ("UNetMidBlock2DCrossAttn", PLAIN_MIDDLE, None),
     "num_attention_heads": (None,),
     "num_class_embeds": (None,),
     "only_cross_attention": (False,),
     "resnet_out_scale_factor": (1,),
     "resnet_skip_time_act": (False,),
     "resnet_time_scale_shift": ("default",),
-    "reverse_transformer_layers_per_block": (None,),
     "time_embedding_act_fn": (None,),
     "time_embedding_type": ("positional",),
     "timestep_post_act": (None,),
@@ -273,6 +347,7 @@ UNET_READ = (
     "norm_num_groups",
     "out_channels",
     "projection_class_embeddings_input_dim",
+    "reverse_transformer_layers_per_block",
     "sample_size",
     "time_cond_proj_dim",
     "time_embedding_dim",

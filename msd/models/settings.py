@@ -69,6 +69,20 @@ class Reader:
             self.wrong(key, value, f"there are {levels} levels")
         return tuple(self._count(key, value, most) for value in values)
 
+    def per_block(self, key: str, counts: Sequence[int], most: int) -> tuple[tuple[int, ...], ...]:
+        """Return integers from 1 to `most`, `counts` of them for each level: a single one applies to all."""
+        value = self.config.get(key, 1)
+        levels = list(value) if isinstance(value, list | tuple) else [value] * len(counts)
+        if len(levels) != len(counts):
+            self.wrong(key, levels, f"there are {len(counts)} levels")
+        made = []
+        for level, count in zip(levels, counts, strict=True):
+            values = level if isinstance(level, list | tuple) else [level] * count
+            if len(values) != count:
+                self.wrong(key, levels, f"a level has {count} blocks")
+            made.append(tuple(self._count(key, value, most) for value in values))
+        return tuple(made)
+
     def same_on_all(self, key: str, default: int) -> int:
         """Return an integer from 1; the file may repeat it for every level."""
         value = self.config.get(key, default)

@@ -96,7 +96,8 @@ def states_down(config: UNetConfig, x: Tensor, time: Tensor, context: Tensor) ->
         for i in range(config.resnets[level]):
             x = resnet(x, time, channels, config.groups, config.epsilon, f"{block}.resnets.{i}")
             if config.down_attention[level]:
-                x = _transformer(config, level, x, context, f"{block}.attentions.{i}")
+                depth = config.down_depth(level, i)
+                x = _transformer(config, level, depth, x, context, f"{block}.attentions.{i}")
             states.append(x)
         if level != last:
             x = downsample(x, f"{block}.downsamplers.0")
@@ -106,9 +107,11 @@ def states_down(config: UNetConfig, x: Tensor, time: Tensor, context: Tensor) ->
 
 def middle_state(config: UNetConfig, x: Tensor, time: Tensor, context: Tensor) -> Tensor:
     """Return the state after the middle block, whose input is `x`."""
-    level = len(config.channels) - 1
     x = resnet(x, time, config.channels[-1], config.groups, config.epsilon, "mid_block.resnets.0")
-    x = _transformer(config, level, x, context, "mid_block.attentions.0")
+    if not config.middle_depth:
+        return x
+    level = len(config.channels) - 1
+    x = _transformer(config, level, config.middle_depth, x, context, "mid_block.attentions.0")
     return resnet(x, time, config.channels[-1], config.groups, config.epsilon, "mid_block.resnets.1")
 
 
@@ -122,13 +125,15 @@ def _up(config: UNetConfig, x: Tensor, skips: list[Tensor], time: Tensor, contex
             channels = config.channels[level]
             x = resnet(x, time, channels, config.groups, config.epsilon, f"{name}.resnets.{i}")
             if config.up_attention[level]:
-                x = _transformer(config, level, x, context, f"{name}.attentions.{i}")
+                x = _transformer(
+                    config, level, config.up_depth(level, i), x, context, f"{name}.attentions.{i}"
+                )
         if level:
             x = upsample(x, f"{name}.upsamplers.0")
     return x
 
 
-def _transformer(config: UNetConfig, level: int, x: Tensor, context: Tensor, name: str) -> Tensor:
+def _transformer(config: UNetConfig, level: int, depth: int, x: Tensor, context: Tensor, name: str) -> Tensor:
     """Return `x` (batch, height, width, channels) plus the output of transformer blocks over its cells."""
     batch, height, width, channels = x.shape
     cells = (batch, height * width, channels)
@@ -137,7 +142,7 @@ def _transformer(config: UNetConfig, level: int, x: Tensor, context: Tensor, nam
         hidden = dense(ops.reshape(hidden, cells), channels, f"{name}.proj_in")
     else:
         hidden = ops.reshape(conv(hidden, channels, f"{name}.proj_in", kernel=1), cells)
-    for i in range(config.transformers[level]):
+    for i in range(depth):
         hidden = _block(hidden, context, config.heads[level], f"{name}.transformer_blocks.{i}")
     if config.linear_projection:
         hidden = ops.reshape(dense(hidden, channels, f"{name}.proj_out"), x.shape)

@@ -251,6 +251,11 @@ def _check(bundle: Bundle, precision: str) -> None:
         raise BadBundle(
             f"{bundle.folder} decodes in tiles, which apps do not yet; convert it without --vae-tile"
         )
+    if bundle.wiring.edited:
+        raise BadBundle(
+            f"{bundle.folder} edits images, with guidance by the image too, which apps and pages do not have;"
+            " msd generate --image edits one"
+        )
     if precision not in ("fp16", "fp32"):
         raise BadConfig(f"precision {precision!r} is not known; there are fp16 and fp32")
 

@@ -19,7 +19,15 @@ When = Literal["once", "step", "preview", "end"]
 
 SourceKind = Literal["tokens", "latent", "numbers", "sinusoids", "pixels", "hint", "scales", "value"]
 OutputKind = Literal[
-    "hidden states", "vector", "tensor", "moments", "latents", "prediction", "image", "enlarged"
+    "hidden states",
+    "vector",
+    "tensor",
+    "moments",
+    "means",
+    "latents",
+    "prediction",
+    "image",
+    "enlarged",
 ]
 
 NUMBERS = ("timestep", "guidance", "sizes")
@@ -77,12 +85,14 @@ class Output:
     - "vector" (N, width) is that of a prompt's first chunk;
     - "tensor" is passed on as it is;
     - "moments" are mean and log variance of latents, which are sampled and multiplied by `factor`;
+    - "means" are the means of such moments;
     - "latents" are multiplied by `factor`;
     - "prediction" is what the scheduler takes a step with; the network that computes it is the denoiser;
     - "image" is NHWC in [-1, 1];
     - "enlarged" is the same of a tile, at a multiple of its rows and columns.
 
-    With `zero_if_absent`, the value of a negative prompt that is empty is zeros.
+    With `zero_if_absent`, the value of a negative prompt that is empty is zeros. With `guides`, guidance has
+    a row without the image that the value is of, in which it is zeros.
     """
 
     value: str
@@ -90,6 +100,7 @@ class Output:
     kind: OutputKind
     factor: float = 1.0
     zero_if_absent: bool = field(default=False, metadata=UNLESS_EMPTY)
+    guides: bool = field(default=False, metadata=UNLESS_EMPTY)
 
 
 @dataclass(frozen=True)

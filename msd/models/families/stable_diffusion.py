@@ -86,6 +86,9 @@ GUIDANCE = "guidance_embedding"
 ENCODED = "initial_latent", "masked_latent"
 """The latents of an image to begin from, and of the same without what is repainted."""
 
+EDITED = "edited_latent"
+"""The latents, as the encoder has them, of an image to edit (InstructPix2Pix, arXiv 2211.09800)."""
+
 CALLS = (
     Call(
         TEXT_ENCODER.name,
@@ -103,11 +106,21 @@ CALLS = (
         for name, image in zip(ENCODED, ("image", "masked image"), strict=True)
     ),
     Call(
+        VAE_ENCODER.name,
+        "once",
+        inputs=(Input("image", (pixels("image"),)),),
+        outputs=(
+            Output(EDITED, "moments", "means", guides=True),
+            Output(EDITED, "latent", "tensor", guides=True),
+        ),
+    ),
+    Call(
         UNET.name,
         "step",
         inputs=(
             Input("latent", (latent(scaled=True),)),
             Input("latent", (latent(scaled=True), pixels("mask"), value("masked_latent"))),
+            Input("latent", (latent(scaled=True), value(EDITED))),
             Input("timestep", (numbers("timestep"),)),
             Input("timestep_embedding", (sinusoids("timestep"),)),
             Input("context", (value("context"),)),
@@ -185,6 +198,7 @@ STABLE_DIFFUSION = Family(
         "StableDiffusionPipeline",
         "StableDiffusionImg2ImgPipeline",
         "StableDiffusionInpaintPipeline",
+        "StableDiffusionInstructPix2PixPipeline",
         "LatentConsistencyModelPipeline",
     ),
     require_fit=require_fit,

@@ -15,6 +15,9 @@ from msd.tensor_spec import TensorSpec
 LATENTS = ("latents", "moments")
 """The kinds of output that become latents."""
 
+MEANS = "means"
+"""The kind of output whose half becomes latents that are not scaled."""
+
 
 class Ported(Protocol):
     """A network's file, as a manifest describes it."""
@@ -80,8 +83,19 @@ class Wiring:
 
     @property
     def initial(self) -> Call | None:
-        """The call that computes the latents of an image to begin from, if there is one."""
-        return next((call for call in self.of_images if self._is_initial(call)), None)
+        """The call that computes the latents of an image to begin from, if there is one.
+
+        A model that edits an image begins from noise.
+        """
+        return (
+            None if self.edited else next((call for call in self.of_images if self._is_initial(call)), None)
+        )
+
+    @cached_property
+    def edited(self) -> frozenset[str]:
+        """The values of an image, read in every step, that guidance has a row without."""
+        guiding = {output.value for call in self.calls for output in call.outputs if output.guides}
+        return frozenset(s.of for call in self.steps for s in call.sources if s.kind == "value") & guiding
 
     @property
     def conditions(self) -> tuple[Call, ...]:
@@ -245,7 +259,7 @@ def _source_width(family: Family, source: InputSource, files: Mapping[str, Porte
     for call in family.calls:
         for output in call.outputs:
             if output.value == source.of:
-                if output.kind in LATENTS:
+                if output.kind in (*LATENTS, MEANS):
                     return _latent_channels(family, files)
                 specs = files[call.component].outputs if call.component in files else ()
                 return next((spec.shape[-1] for spec in specs if spec.name == output.tensor), None)

@@ -32,11 +32,6 @@ class ImageBatch:
     start: Start
 
     @property
-    def guidance(self) -> float:
-        """The guidance of each image."""
-        return self.requests[0].guidance
-
-    @property
     def pixels(self) -> Values:
         """The pixels that networks take in every step, those of each image in a row."""
         return _joined([pixels_of(request.image) for request in self.requests])
@@ -81,7 +76,8 @@ def _key(request: Request) -> tuple[object, ...]:
     image = request.image
     kind = None if image is None else image.mask is not None
     controls = [control.facts for control in request.controls]
-    return request.steps, request.guidance, request.effective_strength, kind, controls, request.guess
+    guidance = request.guidance, request.image_guidance, request.guess
+    return request.steps, guidance, request.effective_strength, kind, controls
 
 
 def _joined(parts: Sequence[Values]) -> dict[str, Float]:

@@ -115,9 +115,12 @@ def latents_of(encoded: Float, output: Output, seed: int, stream: int) -> Float:
     Of moments, the result is diffusers' vae.encode(image).latent_dist.sample() · scaling_factor with the
     noise of `seed` and `stream` (autoencoders/vae.py, DiagonalGaussianDistribution); of latents, as a tiny
     autoencoder computes them, vae.encode(image).latents · scaling_factor (autoencoders/autoencoder_tiny.py).
+    Means are latent_dist.mode().
     """
-    if output.kind not in ("moments", "latents"):
+    if output.kind not in ("moments", "means", "latents"):
         return encoded
+    if output.kind == "means":
+        return np.ascontiguousarray(np.split(encoded, 2, axis=-1)[0])
     if output.kind == "moments":
         mean, log_variance = np.split(encoded, 2, axis=-1)
         encoded = mean + np.exp(log_variance / 2) * posterior_noise(seed, mean.shape, stream)

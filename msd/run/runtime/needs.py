@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+import numpy as np
+
 from msd.bundle import Bundle
 from msd.errors import BadBundle, BadConfig
+from msd.graph.ir.weights import Array
 from msd.models.families.calls import Call, OutputKind
 from msd.run.runtime.initial_image import Fit, InitialImage, open_initial_image
 from msd.run.runtime.request import Request
@@ -70,6 +73,13 @@ def latent_shape(bundle: Bundle) -> tuple[int, ...]:
     return (1, *tensor_of(bundle, bundle.wiring.denoiser, "prediction").shape[1:])
 
 
+def require_shape(latent: Array, shape: tuple[int, ...]) -> Array:
+    """Return latents as float32; raises BadConfig for those of another shape."""
+    if latent.shape != shape:
+        raise BadConfig(f"latents of shape {latent.shape} do not fit this model, which takes {shape}")
+    return latent.astype(np.float32)
+
+
 def image_size(bundle: Bundle) -> tuple[int, int]:
     """Return the height and width of images in pixels."""
     _, rows, columns, _ = latent_shape(bundle)
@@ -108,9 +118,13 @@ def require_image(bundle: Bundle, request: Request) -> None:
         raise BadConfig(f"the model in {bundle.folder} repaints a part of an image: give an image and a mask")
     if image is None and needed:
         raise BadConfig(f"the model in {bundle.folder} reads an image beside the prompt: give one")
+    if request.image_guidance is not None and not bundle.wiring.edited:
+        raise BadConfig(f"the model in {bundle.folder} edits no image: leave image guidance out")
     if image is None:
         return
     require_image_encoder(bundle)
+    if bundle.wiring.edited and image.mask is not None:
+        raise BadConfig(f"the model in {bundle.folder} edits the whole image: leave the mask out")
     if bundle.wiring.initial is None and request.strength is not None:
         raise BadConfig(
             f"the model in {bundle.folder} reads an image and does not begin from it: leave strength out"

@@ -21,7 +21,6 @@ import numpy.typing as npt
 
 import msd
 from msd.bundle import Bundle
-from msd.errors import BadConfig
 from msd.gpu.gpu_api import GpuApi
 from msd.models.families import Family
 from msd.run.runners.backend import Backend
@@ -46,6 +45,7 @@ from msd.run.runtime.needs import (
     require_generates,
     require_ids_fit,
     require_image,
+    require_shape,
     strength_of,
     takes_mask,
 )
@@ -144,13 +144,14 @@ class Pipeline:
         strength: float | None = None,
         paste: bool = True,
         upscale: int | None = None,
+        image_guidance: float | None = None,
         on_step: OnStep | None = None,
         latents: Float | None = None,
         on_preview: OnPreview | None = None,
         controls: Sequence[Control] = (),
         guess: bool = False,
     ) -> GeneratedImage:
-        """Return one image; the arguments up to `upscale`, `controls` and `guess` are those of `Request`.
+        """Return one image; the arguments up to `image_guidance`, `controls` and `guess` are `Request`'s.
 
         `latents` replace the initial `noise(seed, …)` and have its shape.
 
@@ -177,6 +178,7 @@ class Pipeline:
             controls=tuple(controls),
             guess=guess,
             upscale=upscale,
+            image_guidance=image_guidance,
         )
         return self.generate_all([request], on_step, None if latents is None else [latents], on_preview)[0]
 
@@ -223,9 +225,9 @@ class Pipeline:
             for request, image, latent in zip(requests, images, final_latents, strict=True)
         ]
 
-    def guidance(self, scale: float) -> Guidance:
-        """Return the guidance of an image with this `scale`; the denoiser's file decides its mode."""
-        return Guidance.of(self.bundle, scale)
+    def guidance(self, request: Request) -> Guidance:
+        """Return the guidance of an image; the denoiser's file decides its mode."""
+        return Guidance.of(self.bundle, request.guidance, request.image_guidance)
 
     def prompts(self, request: Request) -> list[TokenizedPrompt]:
         """Return the prompts of a request as they are read: one, or for guidance the negative one first.
@@ -235,7 +237,7 @@ class Pipeline:
         return [next(iter(prompt.values())) for prompt in self._tokenized(request)]
 
     def _tokenized(self, request: Request) -> list[Prompt]:
-        texts = self.guidance(request.guidance).prompts(request.prompt, request.negative_prompt)
+        texts = self.guidance(request).prompts(request.prompt, request.negative_prompt)
         chunks, last = self.bundle.manifest.configuration.prompt_chunks, len(texts) - 1
         return [
             {
@@ -251,7 +253,7 @@ class Pipeline:
         That a GPU lacks fp16 is known once a network has been opened on it.
         """
         places = {file.runs_on for file in self.bundle.manifest.components.values()}
-        guidance = self.guidance(request.guidance)
+        guidance = self.guidance(request)
         own = request_remarks(request, guidance, self.tokenizer, self.prompts(request))
         return *own, *self.engine.unused(places), *self._fallbacks
 
@@ -298,7 +300,7 @@ class Pipeline:
         shape, blends = latent_shape(self.bundle), not takes_mask(self.bundle)
         if latents is None:
             latents = [noise(request.seed, shape) for request in requests]
-        noises = [_require_shape(latent, shape) for latent in latents]
+        noises = [require_shape(latent, shape) for latent in latents]
         found = encode_images(self.bundle, networks, requests)
         initial = self.bundle.wiring.initial
         clean = initial.outputs[0].value if initial else ""
@@ -306,10 +308,10 @@ class Pipeline:
             start_from(request.image, each, values.get(clean), blends)
             for request, each, values in zip(requests, noises, found, strict=True)
         ]
-        rows = [self.guidance(request.guidance).rows for request in requests]
+        guidances, edited = map(self.guidance, requests), self.bundle.wiring.edited
         further = [
-            {name: np.repeat(value, count, 0) for name, value in values.items() if name != clean}
-            for count, values in zip(rows, found, strict=True)
+            {name: each.of_image(value, name in edited) for name, value in values.items() if name != clean}
+            for each, values in zip(guidances, found, strict=True)
         ]
         return starts, further
 
@@ -317,7 +319,7 @@ class Pipeline:
         self, denoiser: Denoiser, batch: ImageBatch, counter: StepCounter, show: _Show | None
     ) -> list[Float]:
         """Return the final latents of each image of a batch, (1, …) each."""
-        memory, guidance, count = None, self.guidance(batch.guidance), len(batch.requests)
+        memory, guidance, count = None, self.guidance(batch.requests[0]), len(batch.requests)
         table, start, values, pixels = batch.table, batch.start, batch.values, batch.pixels
         controls, runs = batch.controls, len(batch.table.steps)
         latent = start.latent(table, batch.strength)
@@ -369,7 +371,7 @@ class Pipeline:
         remarks = self.remarks(request)
         return {
             **written,
-            "guidance_mode": self.guidance(request.guidance).mode,
+            "guidance_mode": self.guidance(request).mode,
             "scheduler": f"{name_of_kind(self.scheduler)}, {self.scheduler.diffusion.prediction_type}",
             "model": self.bundle.model_hash,
             "backend": self.engine.backend.spelling,
@@ -381,9 +383,3 @@ class Pipeline:
 def _controls(requests: Sequence[Request]) -> set[str]:
     """Return the names of the ControlNets that steer any of the images."""
     return {control.name for request in requests for control in request.controls}
-
-
-def _require_shape(latent: Float, shape: tuple[int, ...]) -> Float:
-    if latent.shape != shape:
-        raise BadConfig(f"latents of shape {latent.shape} do not fit this model, which takes {shape}")
-    return latent.astype(np.float32)

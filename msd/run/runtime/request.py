@@ -12,7 +12,7 @@ from msd.run.runtime.control import Control
 from msd.run.runtime.initial_image import InitialImage
 from msd.run.runtime.prompt_syntax import PromptSyntax
 
-OPTIONAL = ("image", "strength", "paste", "controls", "guess", "upscale")
+OPTIONAL = ("image", "strength", "paste", "controls", "guess", "upscale", "image_guidance")
 """What most requests do not have, and an image's metadata has only where it was asked for."""
 
 STRENGTH, INPAINTING_STRENGTH = 0.8, 1.0
@@ -28,7 +28,8 @@ class Request:
     With `image`, generation begins from it; `strength`, above 0 and at most 1, says how much of it changes.
     By default that is 0.8, and 1 where a mask says what to repaint. `paste` restores the pixels that the
     mask keeps (msd/run/runtime/paste.py). `upscale` is how many times the bundle's upscaler enlarges it
-    along each side, None for not at all.
+    along each side, None for not at all. `image_guidance`, from 1, is how closely a model that edits the
+    image keeps to it.
 
     `controls` are pictures by which ControlNets steer, and `guess` lets them steer without a prompt that
     describes the picture (msd/run/runtime/control.py). Raises BadConfig for a strength without an image, for
@@ -48,6 +49,7 @@ class Request:
     controls: tuple[Control, ...] = ()
     guess: bool = False
     upscale: int | None = None
+    image_guidance: float | None = None
 
     def __post_init__(self) -> None:
         if self.image is None and self.strength is not None:
@@ -60,6 +62,10 @@ class Request:
                 raise BadConfig(f"{name} is {value!r}; a whole number was expected")
         if not abs(self.guidance) <= MOST_GUIDANCE:
             raise BadConfig(f"guidance {self.guidance:g} should be a number up to {MOST_GUIDANCE:g}")
+        if self.image_guidance is not None and not 1 <= self.image_guidance <= MOST_GUIDANCE:
+            raise BadConfig(
+                f"image guidance {self.image_guidance:g} should be a number from 1 to {MOST_GUIDANCE:g}"
+            )
         if not 0 <= self.seed <= MOST_SEED:
             raise BadConfig(f"a seed should be a whole number from 0 to {MOST_SEED}")
         for text in (self.prompt, self.negative_prompt):
@@ -90,8 +96,8 @@ class Request:
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in OPTIONAL}
         if self.controls:
             values |= {"controls": [control.words for control in self.controls], "guess": self.guess}
-        if self.upscale is not None:
-            values["upscale"] = self.upscale
+        own = {name: getattr(self, name) for name in ("upscale", "image_guidance")}
+        values |= {name: value for name, value in own.items() if value is not None}
         if self.image is None:
             return values
         pasted = {"paste": self.paste} if self.is_masked else {}

@@ -72,14 +72,35 @@ class BlockLayout:
         """Whether the blocks of a level have attention; raises BadCheckpoint if only some have."""
         return self.part.same("attentions on one level", (self._attends(block) for block in blocks))
 
-    def depth(self, level: int) -> int:
-        """Return the number of transformer blocks per attention on a level; the last includes the middle."""
-        blocks = [block for block in (*self.down[level], *self.up[level]) if self._attends(block)]
-        attentions = [f"{block}.1" for block in blocks]
-        if level == len(self.down) - 1 and self.middle:
-            attentions.append("middle_block.1")
-        depths = (self.part.count(f"{attention}.transformer_blocks") for attention in attentions)
-        return self.part.same("depths of transformers on one level", depths) if attentions else 1
+    def depths(self, uneven: bool) -> dict[str, Any]:
+        """Return the settings that say how many transformer blocks there are: of each level, or block.
+
+        Raises BadCheckpoint where they differ within a level, unless `uneven`.
+        """
+        down, up = ([self._depths_of(level) for level in side] for side in (self.down, self.up))
+        each = [{*one, *other} - {0} for one, other in zip(down, up, strict=True)]
+        middle = self.part.count("middle_block.1.transformer_blocks")
+        kind = "UNetMidBlock2DCrossAttn" if middle else "UNetMidBlock2D"
+        settings: dict[str, Any] = {"mid_block_type": kind if self.middle else None}
+        each[-1] |= {middle} - {0}
+        if all(len(depths) < 2 for depths in each) and (middle or not self.middle):
+            return {**settings, "transformer_layers_per_block": [*map(max, (d or {1} for d in each))]}
+        if not uneven:
+            differing = next((depths for depths in each if len(depths) > 1), {0, *each[-1]})
+            self.part.same("depths of transformers on one level", sorted(differing))
+        if middle and middle != down[-1][0]:
+            raise self.part.wrong(
+                f"has a U-Net with {middle} transformers in its middle, and {down[-1][0]} before; as many"
+                " were expected"
+            )
+        return {
+            **settings,
+            "transformer_layers_per_block": [[n or 1 for n in level] for level in down],
+            "reverse_transformer_layers_per_block": [[n or 1 for n in level] for level in reversed(up)],
+        }
+
+    def _depths_of(self, level: tuple[str, ...]) -> list[int]:
+        return [self.part.count(f"{block}.1.transformer_blocks") for block in level]
 
     @property
     def middle(self) -> bool:
@@ -89,7 +110,8 @@ class BlockLayout:
     def an_attention(self) -> str:
         """Return the name of one transformer; raises BadCheckpoint where there is none."""
         blocks = (block for level in self.down for block in level if self._attends(block))
-        name = "middle_block.1" if self.middle else f"{next(blocks, 'middle_block')}.1"
+        attends = self.part.has("middle_block.1")
+        name = "middle_block.1" if attends else f"{next(blocks, 'middle_block')}.1"
         self.part.shape(f"{name}.transformer_blocks.0.attn2.to_k.weight", 2)
         return name
 
@@ -116,8 +138,7 @@ def unet_settings(part: NetworkTensors, head_widths: bool, pooled: int | None = 
         "down_block_types": ["CrossAttnDownBlock2D" if attends else "DownBlock2D" for attends in down],
         "up_block_types": ["CrossAttnUpBlock2D" if attends else "UpBlock2D" for attends in up[::-1]],
         "attention_head_dim": [max(c // HEAD_WIDTH, 1) for c in channels] if head_widths else HEADS,
-        "transformer_layers_per_block": [layout.depth(level) for level in range(len(channels))],
-        "mid_block_type": "UNetMidBlock2DCrossAttn" if layout.middle else None,
+        **layout.depths(uneven=pooled is not None),
         "cross_attention_dim": part.shape(f"{attention}.transformer_blocks.0.attn2.to_k.weight", 2)[1],
         "use_linear_projection": len(_projection(part, attention).shape) == 2,
         **({} if pooled is None else _size_settings(part, pooled)),

@@ -1,0 +1,146 @@
+"""InstructPix2Pix: a U-Net that edits an image, guided by the prompt and by the image."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from diffusers import DDIMScheduler, StableDiffusionInstructPix2PixPipeline
+from PIL import Image
+from transformers import CLIPTokenizer
+
+import msd
+from msd.bundle import Bundle, open_bundle
+from msd.cli import msd as umbrella
+from msd.errors import BadBundle, BadConfig
+from msd.export.app import manifest
+from msd.graph.parity import psnr
+from msd.run.runtime.guidance import Guidance
+from msd.run.runtime.initial_image import open_initial_image
+from msd.run.runtime.needs import latent_shape
+from msd.run.runtime.pipeline import Pipeline
+from tests import checkpoints
+from tests.checkpoints import TINY, vary
+from tests.drawings import nchw, nhwc
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StableDiffusionInstructPix2PixPipeline]:
+    folder = tmp_path_factory.mktemp("edit") / "checkpoint"
+    made = checkpoints.write(folder, vary(TINY, unet={"in_channels": 8}))
+    pipeline = StableDiffusionInstructPix2PixPipeline(
+        **made,
+        tokenizer=CLIPTokenizer.from_pretrained(folder / "tokenizer"),
+        scheduler=DDIMScheduler.from_pretrained(folder / "scheduler"),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
+    index = folder / "model_index.json"
+    index.write_text(index.read_text().replace("StableDiffusionPipeline", type(pipeline).__name__))
+    pipeline.set_progress_bar_config(disable=True)
+    return folder, pipeline
+
+
+@pytest.fixture(scope="module")
+def bundle(theirs: tuple[Path, StableDiffusionInstructPix2PixPipeline]) -> Bundle:
+    out = theirs[0].parent / "out"
+    msd.convert(theirs[0], out, recipe="float32")
+    return open_bundle(out)
+
+
+@pytest.fixture(scope="module")
+def picture(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    size = bundle.manifest.configuration
+    drawn = np.random.default_rng(3).integers(0, 255, (size.height, size.width, 3), np.uint8)
+    path = tmp_path_factory.mktemp("picture") / "in.png"
+    Image.fromarray(drawn).save(path)
+    return path
+
+
+def test_the_wiring_has_the_image_and_nothing_to_begin_from(bundle: Bundle) -> None:
+    wiring = bundle.wiring
+    assert [call.component for call in wiring.calls][:2] == ["text_encoder", "vae_encoder"]
+    assert (wiring.edited, wiring.initial) == ({"edited_latent"}, None)
+    assert wiring.needed_pixels == {"image"}
+
+
+@pytest.mark.parametrize(("guidance", "by_image"), [(7.5, 1.5), (3.0, 2.25), (1.0, 1.5)])
+def test_an_image_is_diffusers_own(
+    guidance: float,
+    by_image: float,
+    bundle: Bundle,
+    picture: Path,
+    theirs: tuple[Path, StableDiffusionInstructPix2PixPipeline],
+) -> None:
+    size = bundle.manifest.configuration
+    start = np.random.default_rng(1).standard_normal(latent_shape(bundle), np.float32)
+    settings: dict[str, Any] = {"guidance_scale": guidance, "image_guidance_scale": by_image}
+    wanted = theirs[1](
+        "a red dog",
+        image=Image.open(picture),
+        negative_prompt="blurry",
+        num_inference_steps=20,
+        latents=nchw(start),
+        output_type="latent",
+        **settings,
+    ).images
+    image = open_initial_image(picture, size.height, size.width, "crop", None)
+    made = Pipeline(bundle).generate(
+        "a red dog",
+        negative_prompt="blurry",
+        image=image,
+        steps=20,
+        guidance=guidance,
+        image_guidance=by_image,
+        latents=start,
+    )
+    assert psnr(nhwc(wanted), made.latents) >= 60
+    assert made.metadata["guidance_mode"] == ("none" if guidance == 1 else "three passes")
+
+
+def test_three_rows_are_combined() -> None:
+    guidance = Guidance("three passes", 7.0, 2.0)
+    rows = np.float32([[1.0], [3.0], [4.0], [0.0], [1.0], [1.0]])
+    np.testing.assert_allclose(guidance.combine(rows), [[1 + 2 * 2 + 7 * 1], [0 + 2 * 1 + 0]])
+    assert guidance.prompts("a", "b") == ["b", "b", "a"]
+    assert guidance.of_image(np.ones((1, 2), np.float32), True).tolist() == [[0, 0], [1, 1], [1, 1]]
+
+
+def command(bundle: Bundle, *more: object) -> Any:
+    words = ("generate", bundle.folder, "-p", "a red dog", "--steps", 1, *more)
+    return CliRunner().invoke(umbrella, [*map(str, words)])
+
+
+def test_the_command_edits_an_image(bundle: Bundle, picture: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.png"
+    done = command(bundle, "--image", picture, "--image-guidance", 2, "-o", out)
+    assert done.exit_code == 0, done.output
+    assert out.exists()
+
+
+def test_what_does_not_go_together_is_refused(bundle: Bundle, picture: Path, tmp_path: Path) -> None:
+    out = ("-o", tmp_path / "out.png")
+    cases = [
+        ((), "reads an image beside the prompt: give one", 1),
+        (("--image", picture, "--mask", picture), "edits the whole image: leave the mask out", 1),
+        (("--image", picture, "--strength", 0.5), "does not begin from it: leave strength out", 1),
+        (("--image-guidance", 2), "--image-guidance", 2),
+        (("--image", picture, "--image-guidance", 0.5), "--image-guidance", 2),
+    ]
+    for more, message, code in cases:
+        done = command(bundle, *more, *out)
+        assert (done.exit_code, message in done.stderr) == (code, True), done.stderr
+    with pytest.raises(BadBundle, match=re.escape("guidance by the image too, which apps and pages do not")):
+        manifest.describe(bundle)
+
+
+def test_image_guidance_without_an_edit_is_refused(picture: Path, tmp_path: Path) -> None:
+    checkpoints.write(tmp_path / "checkpoint", TINY)
+    msd.convert(tmp_path / "checkpoint", tmp_path / "out", also=["vae_encoder"])
+    with pytest.raises(BadConfig, match="edits no image: leave image guidance out"):
+        msd.generate(tmp_path / "out", "a dog", image=picture, image_guidance=2.0)
