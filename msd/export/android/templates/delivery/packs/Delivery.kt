@@ -11,6 +11,7 @@ import com.google.android.play.core.@@{library}.model.@@{kind}PackErrorCode
 import com.google.android.play.core.@@{library}.model.@@{kind}PackStatus
 import dev.msd.runtime.BadFile
 import dev.msd.runtime.Cancelled
+import dev.msd.runtime.Why
 import java.util.concurrent.ExecutionException
 import java.util.concurrent.LinkedBlockingQueue
 import java.util.concurrent.TimeUnit
@@ -61,7 +62,7 @@ internal class Delivery(
         found.forEach(::take)
     } catch (problem: ExecutionException) {
         val code = (problem.cause as? AssetPackException)?.errorCode
-            ?: throw BadFile("Google Play does not deliver the model: ${problem.cause?.message}", problem)
+            ?: throw BadFile("Google Play delivers no model: ${problem.cause?.message}", problem, Why.Unreachable)
         fail(code)
     }
 
