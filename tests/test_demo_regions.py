@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from skimage.measure import label as peer
-from skimage.segmentation import clear_border
 
 from msd.models.demo.regions import filled, label
 
@@ -30,6 +28,9 @@ def mask_of(text: str) -> np.ndarray:
 
 @given(st.tuples(st.integers(1, 23), st.integers(1, 31)), st.floats(0.05, 0.95), st.integers(0, 2**32 - 1))
 def test_regions_are_those_of_scikit_image(shape: tuple[int, int], density: float, seed: int) -> None:
+    from skimage.measure import label as peer
+    from skimage.segmentation import clear_border
+
     mask = np.random.default_rng(seed).random(shape) < density
     assert np.array_equal(label(mask), peer(mask, connectivity=1))
     holes = clear_border(peer(~mask, connectivity=1)) > 0

@@ -115,14 +115,20 @@ def heavy_commands(modules: Modules) -> list[str]:
     """Return frameworks that are imported, over any number of modules, before a command has begun."""
     wrong = []
     for command in (name for name in modules if in_folder(name, "msd.cli")):
-        seen, waiting = set(), [command]
-        while waiting:
-            name = waiting.pop()
-            seen.add(name)
+        for name in reached_at_import(command, modules):
             reached = imports(modules[name], modules, at_import=True)
             wrong += [f"{command} reaches {other} through {name}" for other in reached & FRAMEWORKS]
-            waiting += [other for other in reached & set(modules) if other not in seen]
     return wrong
+
+
+def reached_at_import(start: str, modules: Modules) -> set[str]:
+    """Return a module and those that are imported with it, over any number of modules."""
+    seen, waiting = {start}, {start}
+    while waiting:
+        found = imports(modules[waiting.pop()], modules, at_import=True) & set(modules) - seen
+        waiting |= found
+        seen |= found
+    return seen
 
 
 def long_files(modules: Modules) -> list[str]:
@@ -300,3 +306,19 @@ FINE = {
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_what_is_fine_is_found_fine(check: Callable[[Modules], list[str]]) -> None:
     assert check({name: Module.of(name, text) for name, text in FINE.items()}) == []
+
+
+COLLECTED_WITHOUT = {"keras", "keras_cv", "matplotlib", "scipy", "skimage", "tensorflow"}
+"""What test files import inside functions: each worker imports all of them to know their tests."""
+
+
+def test_collecting_tests_imports_no_tensorflow() -> None:
+    modules = read_modules(ROOT)
+    wrong = [
+        f"{name} reaches {other} through {place}"
+        for name in modules
+        if in_folder(name, "tests") and name.rpartition(".")[2].startswith("test_")
+        for place in reached_at_import(name, modules)
+        for other in sorted(imports(modules[place], modules, at_import=True) & COLLECTED_WITHOUT)
+    ]
+    assert wrong == []

@@ -33,7 +33,6 @@ from msd.measure.bench.measure import measure
 from msd.measure.judging import judge
 from msd.models.families import optional_names
 from msd.models.structure_cache import structure_of
-from msd.models.vae_encoder import LEAST, MOST, bounded
 from msd.run.runners.engine import Engine
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runners.registry import find_backend
@@ -131,6 +130,8 @@ def moments(path: Path, inputs: dict[str, Array]) -> Array:
 
 
 def test_log_variances_are_clipped_and_means_are_not() -> None:
+    from msd.models.vae_encoder import LEAST, MOST, bounded
+
     values = np.linspace(-99, 99, 24, dtype=np.float32).reshape(1, 2, 3, 4)
     mean, log_variance = np.split(np.asarray(bounded(values)), 2, axis=-1)
     np.testing.assert_array_equal(mean, values[..., :2])
