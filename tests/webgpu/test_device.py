@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from msd.errors import BadConfig
-from msd.gpu.gpu_api import GpuApi, choose_api
+from msd.gpu.device import UNCHECKED, _adapter, _request
+from msd.gpu.gpu import MatrixUnit
+from msd.gpu.gpu_api import GpuApi, choose_api, load_api
 from msd.run.runners.backends.webgpu import WebGpuProcess
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runners.random_inputs import random_inputs
@@ -84,3 +86,12 @@ def test_a_child_process_opens_the_implementation_that_is_asked_for(api: GpuApi,
         inputs = random_inputs(process.inputs.values())
         for name, wanted in cpu.run(inputs).items():
             np.testing.assert_allclose(process.run(inputs)[name], wanted, atol=1e-5)
+
+
+@pytest.mark.skipif(not DAWN, reason="wgpudawn is not installed")
+@pytest.mark.parametrize("unit", [MatrixUnit(16, 16, 16, 32), None])
+def test_only_devices_with_matrix_units_leave_indices_unchecked(unit: MatrixUnit | None) -> None:
+    device("dawn")
+    opened = _request("dawn", unit)(_adapter("dawn"), required_features=[], required_limits={})
+    _, extras = load_api("dawn")
+    assert {*UNCHECKED}.issubset(extras.get_toggles(opened)) == (unit is not None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from math import prod, sqrt
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,7 @@ class Winograd:
     input: Rows
 
 
+@cache
 def winograd_matrices(tile: int) -> Winograd:
     """Return the matrices for output tiles of `tile`: 2, 4, 6 or 8.
 
