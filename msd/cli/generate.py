@@ -43,8 +43,10 @@ def _image_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path
 
 GROUPS = {
     "Basics": ("prompt", "negative_prompt", "seed", "count", "steps", "output", "backend", "force", "help"),
-    "Model": ("guidance", "scheduler", "size", "prompt_syntax", "image", "mask", "strength", "fit", "paste"),
-    "Control": ("controls", "control_from", "control_until", "guess", "from_photo"),
+    "Model": (
+        *("guidance", "scheduler", "size", "prompt_syntax", "image", "mask", "strength", "fit", "paste"),
+        *("controls", "control_from", "control_until", "guess", "from_photo"),
+    ),
 }
 
 
