@@ -47,9 +47,8 @@ GROUPS = {
     "Basics": ("prompt", "negative_prompt", "seed", "count", "steps", "output", "backend", "force", "help"),
     "Model": (
         *("guidance", "scheduler", "size", "prompt_syntax", "image", "mask", "strength", "fit", "paste"),
-        *("image_guidance", "upscale"),
+        *("image_guidance", "controls", "control_from", "control_until", "guess", "from_photo", "upscale"),
     ),
-    "Control": ("controls", "control_from", "control_until", "guess", "from_photo"),
 }
 
 
