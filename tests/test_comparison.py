@@ -14,7 +14,7 @@ from PIL import Image
 
 from msd.bundle import open_bundle
 from msd.errors import BadConfig, OutputExists
-from msd.files import schema
+from msd.files import packages, schema
 from msd.models.demo import CHECKPOINT
 from msd.models.demo.captions import Scene, captions
 from msd.models.demo.scenes import draw
@@ -29,7 +29,6 @@ from msd.train.comparison.model import ComparedModel, open_model
 from msd.train.comparison.report_folder import require_replaceable, write_report
 from msd.train.comparison.result import ComparisonResult, ImageDistance, median_distance
 from msd.train.comparison.sheet import CAPTION, HEAD, MARGIN, ROWS, SIDE, contact_sheet
-from msd.train.pytorch import packages
 from tests.checkpoints import TINY, vary, write
 from tests.json_schema import violations
 
@@ -208,13 +207,16 @@ def test_no_prompts_and_impossible_steps_are_refused(small: Path) -> None:
 
 
 def test_a_missing_package_is_named_with_its_extra(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    present = {"torch", "transformers"}
+    present = {"skimage", "imagehash", "torch", "transformers"}
     monkeypatch.setattr(packages, "find_spec", lambda name: object() if name in present else None)
     with pytest.raises(BadConfig, match=r"needs diffusers, and.*pip install 'msd\[train\]' installs it"):
         compare(ComparedModel(small), ComparedModel(small), PROMPTS)
-    present.clear()
+    present -= {"torch", "transformers"}
     with pytest.raises(BadConfig, match=r"clip needs torch and transformers, and"):
         compare(ComparedModel(small), ComparedModel(small), PROMPTS, clip=Path("clip"))
+    present.clear()
+    with pytest.raises(BadConfig, match=r"needs scikit-image and imagehash, and.*'msd\[regress\]'"):
+        compare(ComparedModel(small), ComparedModel(small), PROMPTS)
 
 
 def test_the_result_is_json_of_its_schema(compared: Comparison) -> None:

@@ -62,7 +62,10 @@ ENUMS: dict[str, type] = {
 @cache
 def enum_names(enum: type) -> dict[int, str]:
     """Return {number: name} of one of the schema's enumerations."""
-    return {value: name for name, value in vars(enum).items() if isinstance(value, int)}
+    own = {
+        name: value for name, value in vars(enum).items() if not name.startswith("__")
+    }  # as __firstlineno__
+    return {value: name for name, value in own.items() if isinstance(value, int)}
 
 
 _OPTIONS_OF = {
