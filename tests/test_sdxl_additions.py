@@ -11,17 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers import StableDiffusionXLPipeline
+from diffusers import AutoencoderTiny, StableDiffusionXLPipeline
 from diffusers.loaders.lora_conversion_utils import _maybe_map_sgm_blocks_to_diffusers
 from safetensors.torch import load_file, save_file
 
 import msd
 from msd.bundle import open_bundle
+from msd.conversion.job import open_job
+from msd.conversion.settings import Settings
 from msd.conversion.sources.embedding import add
 from msd.conversion.sources.formats import open_checkpoint
 from msd.conversion.sources.lora import merge
 from msd.errors import BadCheckpoint, BadConfig
 from msd.graph.parity import psnr
+from msd.models.tiny_config import TinyDecoderConfig
 from msd.run.runtime.pipeline import Pipeline
 from tests import checkpoints, loras, xl_checkpoints
 from tests.drawings import nchw, nhwc
@@ -224,3 +227,15 @@ def test_one_layer_must_remain(theirs: tuple[Path, StableDiffusionXLPipeline], t
     said = "2 layers cannot be skipped: .* text encoder has 3, of which the last is skipped already"
     with pytest.raises(BadConfig, match=said):
         msd.convert(theirs[0], tmp_path / "out", clip_skip=2)
+
+
+def test_a_tiny_autoencoder_takes_the_place_of_the_other(
+    theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+) -> None:
+    """TAESD-XL, as diffusers saves it; its latents are scaled by 1, as its config.json says."""
+    AutoencoderTiny(latent_channels=4, scaling_factor=1.0).save_pretrained(tmp_path / "taesdxl")
+    job = open_job(theirs[0], Settings((), vae=[tmp_path / "taesdxl"]))
+    config = job.checkpoint.configs["vae_decoder"]
+    assert isinstance(config, TinyDecoderConfig)
+    assert config.latent_channels == 4
+    assert {"vae_encoder", "vae_decoder"} <= {*job.checkpoint.replaced}
