@@ -367,3 +367,25 @@ def test_the_script_pushes_every_file(name: str, exports: dict[str, Path], adb: 
     assert all(f"run-as {package} " in command for command in commands)
     for command in commands:
         subprocess.run(["sh", "-n", "-c", command], check=True)
+
+
+def test_the_script_without_adb_is_one_sentence(exports: dict[str, Path]) -> None:
+    script = next(iter(exports.values())) / "install-to-device.sh"
+    done = subprocess.run(
+        [script], capture_output=True, text=True, check=False, env={**os.environ, "ADB": "no-adb"}
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "there is no no-adb: install the Android SDK's platform-tools, or name an adb in ADB\n"
+    )
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_export_without_a_test_names_no_library_for_one_and_says_how_to_have_one(
+    whole: bool, bundle: Bundle, tmp_path: Path
+) -> None:
+    export_android(bundle, tmp_path, AndroidSettings("assets", app=whole))
+    texts = [path.read_text() for kind in ("kts", "toml") for path in tmp_path.rglob(f"*.{kind}")]
+    assert not [text for text in texts if re.search("androidTest|junit|AndroidJUnitRunner", text)]
+    said = (tmp_path / "README.md").read_text()
+    assert "`msd export-android --expect expected.png --force` adds it" in said

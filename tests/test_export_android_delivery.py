@@ -83,7 +83,9 @@ def test_the_manifest_is_known_before_anything_arrives(
     model = json.loads((deliveries.site / NAME).read_text())["model"]
     assert played.ask("name", **ask) == model
     (home / "assets").unlink()
-    with pytest.raises(Refused, match=rf"BadFile: the app has no asset sd-models/{NAME}; add the library's"):
+    with pytest.raises(
+        Refused, match=rf"BadManifest: the app has no asset sd-models/{NAME}; add the library's"
+    ):
         played.ask("name", **ask)
 
 

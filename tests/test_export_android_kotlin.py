@@ -100,7 +100,10 @@ def test_the_wrapper_fetches_the_gradle_that_the_plugin_needs(android_projects: 
     text = (android_projects.folder / "assets/gradle/wrapper/gradle-wrapper.properties").read_text()
     properties = dict(line.split("=", 1) for line in text.splitlines())
     assert properties["distributionUrl"].endswith(f"/gradle-{VERSIONS.gradle}-bin.zip")
-    assert "gradle wrapper" in (android_projects.folder / "assets/README.md").read_text()
+    assert re.fullmatch("[0-9a-f]{64}", properties["distributionSha256Sum"])
+    said = (android_projects.folder / "assets/README.md").read_text()
+    assert f"gradle wrapper --gradle-version {VERSIONS.gradle} --gradle-distribution-sha256-sum" in said
+    assert properties["distributionSha256Sum"] in said
 
 
 def test_debug_and_release_can_both_be_installed_and_the_script_pushes_into_debug(

@@ -19,6 +19,7 @@ from tests.photos import colours, resampling_across_first
 
 UNREADABLE = "This photo cannot be read. Choose another one."
 LABEL = "How much of the photo changes: {} %"
+PSNR = 30
 OLD = "-Dandroid.os.Build.VERSION.SDK_INT={}"
 
 
@@ -55,13 +56,31 @@ def test_an_image_begins_from_a_photo_that_was_chosen_on_the_screen(
         levels = np.array(argb, np.int32).view(np.uint8).reshape(*wanted.shape[:2], 4)
         assert np.array_equal(levels[..., [2, 1, 0]], wanted)
     assert (seen["begun"]["strength"], seen["steps"]) == (0.4, 0)
-    assert "VAE encoder" in seen["compiling"]
+    assert "vae_encoder" in seen["compiling"]
     assert seen["cancelled"] == shown(40, "2 of 8")
     assert seen["broken"] == shown(40, "2 of 8", photo=False, said=UNREADABLE)
     assert seen["without"] is True
     assert seen["cured"] == shown(40, "2 of 8")
     assert seen["removed"] == shown(40, "2 of 8", photo=False)
     assert seen["picture removed"] is True
+
+
+def test_a_large_photo_is_decoded_at_a_size_near_the_models(
+    android_projects: Projects, tmp_path: Path
+) -> None:
+    """The smaller bitmap keeps what the model's size can show: 30 dB and more from resampling all of it."""
+    photo = tmp_path / "photo.png"
+    smooth = Image.fromarray(colours(9, 8, seed=3)).resize((1300, 1100), Image.Resampling.BICUBIC)
+    smooth.save(photo)
+    with android_projects.start() as process:
+        home = str(android_projects.home(tmp_path))
+        seen = process.ask("photo", home=home, photo=str(photo), broken=str(photo))
+    twice = 4 * WIDTH * 8 * HEIGHT * 8
+    assert twice <= seen["decoded"] <= 2 * twice
+    wanted = pixels(open_initial_image(photo, HEIGHT * 8, WIDTH * 8).pixels)[0]
+    levels = np.array(seen["picture"], np.int32).view(np.uint8).reshape(*wanted.shape[:2], 4)
+    error = np.mean((levels[..., [2, 1, 0]].astype(float) - wanted) ** 2)
+    assert 10 * np.log10(255**2 / error) > PSNR
 
 
 def test_the_photo_that_was_chosen_last_counts(android_projects: Projects) -> None:

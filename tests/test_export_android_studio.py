@@ -12,6 +12,7 @@ import pytest
 from tests.android_projects import GRAY, Projects
 from tests.app_bundles import HEIGHT, WIDTH
 from tests.jvm import Jvm, Refused
+from tests.kotlinc import class_path, library
 
 FETCHING = ["WAITING_FOR_WIFI", "NEEDS_CONSENT", "FETCHING 5/15", "FETCHING 15/15"]
 OPENING = ["CHECKING_DEVICE", *FETCHING, "CHECKING_FILES 1/2"]
@@ -23,8 +24,10 @@ OPENED = ["ENCODING", "COMPILING", "ENCODING", "COMPILING", *STEPS]
 KEPT = ["ENCODING", "COMPILING", "ENCODING", *STEPS]
 """The same when the U-Net was kept, too."""
 
-REMARK = "the vocabulary of 674 tokens has only pieces of these words: circle"
-COMPILING = "Compiling the U-Net for the GPU. The first time takes longest."
+REMARK = "The model hardly knows these words: circle"
+COMPILING = "Compiling for the GPU: U-Net. The first time takes longest."
+ANDROID_9 = "-Dandroid.os.Build.VERSION.SDK_INT=28"
+WRITE = "android.permission.WRITE_EXTERNAL_STORAGE"
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +84,7 @@ def test_a_cancelled_image_ends_whatever_is_done_and_the_next_begins(held: str, 
 @pytest.mark.parametrize(
     ("step", "kind", "problem"),
     [
-        ("check", "BadDevice", "dev.msd.runtime.BadDevice: this device has 2.0 GB of memory, and"),
+        ("check", "BadDevice", "dev.msd.runtime.BadDevice: this device has 2.0 GB of memory"),
         ("open", "OutOfMemoryError", "java.lang.OutOfMemoryError: no memory"),
         ("run unet", "UnsatisfiedLinkError", "java.lang.UnsatisfiedLinkError: no library"),
     ],
@@ -179,6 +182,34 @@ def test_the_instrumented_test_runs_with_junit(
     assert seen["run"] == 1
     assert len(seen["failures"]) == (1 if failure else 0)
     assert all(failure in said for said in seen["failures"] if failure)
+
+
+def test_the_screen_stays_on_while_the_phone_computes_and_not_while_it_waits(app: Jvm) -> None:
+    """A question about mobile data may wait for hours, and a download needs no screen."""
+    assert app.ask("awake")["phases"] == [
+        *("CHECKING_DEVICE", "CHECKING_FILES", "COMPILING", "ENCODING", "DENOISING", "DECODING")
+    ]
+
+
+def test_android_9_saves_with_a_permission_and_says_what_is_missing_without(
+    android_projects: Projects, tmp_path: Path
+) -> None:
+    """The second image of a seed takes another name than the one that is there."""
+    storage = tmp_path / "storage"
+    there = storage / "Pictures/Stable Diffusion/seed-7.png"
+    there.parent.mkdir(parents=True)
+    there.write_bytes(b"")
+    path = class_path([android_projects.jar, *library()])
+    options = ANDROID_9, f"-Dandroid.os.Environment.storage={storage}"
+    with Jvm(path, "com.example.assets.ScenariosKt", *options) as process:
+        seen = process.ask("permit", home=str(android_projects.home(tmp_path)))
+    assert seen["asked"] == [WRITE]
+    needs = "To save images, allow this app to write to the phone's storage."
+    assert seen["refused"] == ["generate", "save", f"{needs}\n{REMARK}"]
+    assert seen["granted"] == ["generate", "share", f"Saved in Pictures/Stable Diffusion\n{REMARK}"]
+    assert seen["path"] == str(there.parent / "seed-7 (1).png")
+    assert seen["gallery"] == [f"PNG {WIDTH * 8}x{HEIGHT * 8}", None]
+    assert seen["shared"] == ["android.intent.action.CHOOSER"]
 
 
 def spoiled(resources: Path, folder: Path, level: int) -> Path:

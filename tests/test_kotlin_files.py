@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +142,19 @@ def test_files_are_hashed_once_and_again_when_they_change(
         kotlin.ask("check", **ask)
     unet.write_bytes(whole)
     kotlin.ask("check", **ask)
+
+
+def test_notes_on_files_that_are_gone_are_removed(kotlin: Jvm, plain_app: Path, tmp_path: Path) -> None:
+    """Google Play gives each version of a pack another folder, so that notes would pile up."""
+    notes = tmp_path / "notes"
+    for version in ("1", "2"):
+        kotlin.ask("check", folder=str(copied(plain_app, tmp_path / version)), notes=str(notes))
+    (notes / "mine.txt").write_text("mine")
+    both = {path.name for path in notes.iterdir()}
+    shutil.rmtree(tmp_path / "1")
+    kotlin.ask("check", folder=str(tmp_path / "2"), notes=str(notes))
+    left = {path.name for path in notes.iterdir()}
+    assert len(both) == 2 * len(left) - 1
+    places = {path.read_text().splitlines()[0] for path in notes.glob("*.verified")}
+    assert {Path(place).parent for place in places} == {tmp_path / "2"}
+    assert "mine.txt" in left

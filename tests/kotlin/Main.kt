@@ -26,7 +26,7 @@ private val COMMANDS: Map<String, (JSONObject) -> Any?> = mapOf(
     "paste" to ::pasted,
     "check" to { Verify(File(it.getString("notes"))).check(manifest(it), File(it.getString("folder"))) },
     "generate" to ::generate,
-    "remarks" to { pipeline(it, Fakes("")).use { opened -> opened.remarks(it.request()) } },
+    "remarks" to { pipeline(it, Fakes("")).use { opened -> opened.remarks(it.request()).map(Remark::message) } },
     "generate served" to ::generateServed,
     "cancel compiling" to ::cancelCompiling,
     "coroutines" to ::byCoroutines,

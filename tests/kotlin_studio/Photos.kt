@@ -125,6 +125,7 @@ internal fun photo(command: JSONObject): JSONObject {
         "without" to (without.begun() == null),
         "cured" to cured,
         "removed" to removed,
+        "decoded" to StandInBitmaps.decoded(),
         "picture removed" to (onMain { again.picture() } == null),
     )
 }

@@ -6,6 +6,7 @@ import android.os.Looper
 import dev.msd.runtime.BadDevice
 import dev.msd.runtime.Cancelled
 import dev.msd.runtime.Request
+import dev.msd.runtime.Why
 import java.io.File
 import java.io.IOException
 import java.util.concurrent.Executor
@@ -30,6 +31,11 @@ private val SCENARIOS: Map<String, (JSONObject) -> JSONObject> = mapOf(
     "photos" to ::photos,
     "hidden" to ::hidden,
     "no picker" to ::noPicker,
+    "permit" to ::permit,
+    "awake" to { said("phases" to Phase.values().filter { it.computes }.map { it.name }) },
+    "reasons" to ::reasons,
+    "remarks" to ::remarks,
+    "names" to ::names,
 )
 
 public fun main() {
@@ -146,7 +152,7 @@ private fun cancel(command: JSONObject): JSONObject {
 private fun fail(command: JSONObject): JSONObject {
     val phone = StandInPhone(command.folder())
     phone.failures[command.getString("step")] = when (command.getString("kind")) {
-        "BadDevice" -> BadDevice("this device has 2.0 GB of memory, and the model needs 6.0 GB")
+        "BadDevice" -> BadDevice("this device has 2.0 GB of memory", Why.LittleMemory(2_000_000_000, 6_000_000_000))
         "OutOfMemoryError" -> OutOfMemoryError("no memory")
         else -> UnsatisfiedLinkError("no library")
     }

@@ -2,15 +2,20 @@
 package com.example.assets
 
 import android.app.ActivityManager
+import android.app.Instrumentation
 import android.app.StandInSystem
 import android.content.ContentResolver
 import android.content.ContentValues
+import android.content.Context
+import android.content.ContextWrapper
 import android.content.Intent
 import android.content.StandInResolver
 import android.content.pm.ApplicationInfo
+import android.content.pm.PackageManager
 import android.content.res.Resources
 import android.content.res.StandInResources
 import android.net.Uri
+import android.os.Bundle
 import android.os.PowerManager
 import android.os.StandInPower
 import android.view.StandInLayouts
@@ -19,6 +24,7 @@ import android.widget.EditText
 import android.widget.ImageView
 import android.widget.StandInViews
 import android.widget.TextView
+import androidx.test.platform.app.InstrumentationRegistry
 import com.google.ai.edge.litert.StandInDevice
 import com.google.ai.edge.litert.StandInPort
 import com.google.ai.edge.litert.TensorType
@@ -40,8 +46,12 @@ internal class StandInGallery : StandInResolver() {
     val written = ByteArrayOutputStream()
     val pending = ArrayList<Any?>()
 
+    /** Where the last image was to lie, if the app said so. */
+    var path: String? = null
+
     override fun stored(url: Uri, values: ContentValues): Uri {
         pending += values.get("is_pending")
+        path = values.get("_data") as String?
         return Uri.parse("$url/1")
     }
 
@@ -64,6 +74,12 @@ internal class StandInGallery : StandInResolver() {
 internal class PhoneContext(home: File) : StandInContext(home) {
     val gallery = StandInGallery()
     val started = ArrayList<Intent>()
+
+    /** The permissions that the user has given. */
+    val permitted = HashSet<String>()
+
+    override fun checkSelfPermission(permission: String): Int =
+        if (permission in permitted) PackageManager.PERMISSION_GRANTED else PackageManager.PERMISSION_DENIED
 
     /** What asking for another screen throws, if anything. */
     var refused: RuntimeException? = null
@@ -203,11 +219,55 @@ internal fun screen(command: JSONObject): JSONObject {
     )
 }
 
+/** Saves an image on a phone that asks for a permission, which the user refuses first; and once more. */
+internal fun permit(command: JSONObject): JSONObject {
+    val process = Process(File(command.getString("home")))
+    process.release()
+    val seen = Seen()
+    onMain { process.application.studio.watch(seen) }
+    val screen = process.screen()
+    onMain {
+        screen.type(R.id.prompt, "a red circle")
+        screen.type(R.id.seed, "7")
+        screen.click(R.id.generate)
+    }
+    seen.until(Phase.DONE)
+    onMain { screen.click(R.id.save) }
+    val asked = onMain { StandInSystem.wanted(screen).toList() }
+    val refused = answered(screen, seen, PackageManager.PERMISSION_DENIED)
+    onMain { screen.click(R.id.save) }
+    process.context.permitted += asked
+    val granted = answered(screen, seen, PackageManager.PERMISSION_GRANTED)
+    onMain { screen.click(R.id.share) }
+    return said(
+        "asked" to asked,
+        "refused" to refused,
+        "granted" to granted,
+        "path" to process.context.gallery.path,
+        "gallery" to process.context.gallery.run { listOf(written.toString()) + pending },
+        "shared" to process.context.started.map { it.action },
+    )
+}
+
+private fun answered(screen: StudioActivity, seen: Seen, result: Int): List<String> {
+    onMain { StandInSystem.answer(screen, result) }
+    seen.until(Phase.DONE)
+    return onMain { screen.pressable() + screen.status() }
+}
+
 private fun StudioActivity.isAwake() = findViewById<View>(R.id.screen).keepScreenOn
 
 /** Runs the instrumented test as JUnit does. */
 internal fun instrumented(command: JSONObject): JSONObject {
-    Process(File(command.getString("home"))).release()
+    val process = Process(File(command.getString("home")))
+    process.release()
+    val target = object : ContextWrapper(null) {
+        override fun getApplicationContext(): Context = process.application
+    }
+    val instrumentation = object : Instrumentation() {
+        override fun getTargetContext(): Context = target
+    }
+    InstrumentationRegistry.registerInstance(instrumentation, Bundle())
     val result = JUnitCore.runClasses(ExpectedImageTest::class.java)
     return said("run" to result.runCount, "failures" to result.failures.map { it.message })
 }

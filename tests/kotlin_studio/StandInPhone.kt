@@ -36,8 +36,6 @@ internal class StandInPhone(private val folder: File, private val held: String =
 
     override val manifest: Manifest = Manifest.open(folder)
 
-    override val notifies: Boolean = true
-
     override fun check(): Unit = step("check")
 
     override suspend fun fetch(onArrival: OnArrival): File = runInterruptible(Dispatchers.IO) {
@@ -49,6 +47,8 @@ internal class StandInPhone(private val folder: File, private val held: String =
         onArrival.onArrival(Arrival.Fetching(15, 15))
         folder
     }
+
+    override fun askNotifications(activity: Activity): Unit = step("notifications")
 
     override fun askConsent(activity: Activity): Unit = step("consent")
 

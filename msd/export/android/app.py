@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from xml.sax.saxutils import escape
 
+from msd.export.android.gradle import TEST_LIBRARIES
 from msd.export.android.project import APP, GROUP, TARGETING, Project
 from msd.export.android.templates import fill, kotlin_in
 
+TEST_RUNNER = '\n        testInstrumentationRunner = "androidx.test.runner.AndroidJUnitRunner"'
 RESOURCES = (
     "drawable/ic_front.xml",
     "layout/studio.xml",
@@ -24,11 +26,9 @@ RESOURCES = (
 
 def app_texts(project: Project) -> dict[str, str]:
     """Return the texts of the app's module, by their paths in the project."""
-    package, catalog, app_name = project.settings.package, project.catalog, resource(project.settings.name)
+    catalog, app_name = project.catalog, resource(project.settings.name)
     return {
-        f"{APP}/build.gradle.kts": fill(
-            "app/build.gradle.kts", package=package, catalog=catalog, packs=project.pack_lines()
-        ),
+        f"{APP}/build.gradle.kts": _build(project),
         f"{APP}/lint.xml": fill("app/lint.xml", catalog=catalog),
         f"{APP}/proguard-rules.pro": fill("app/proguard-rules.pro"),
         f"{APP}/src/main/AndroidManifest.xml": fill("app/AndroidManifest.xml"),
@@ -37,6 +37,22 @@ def app_texts(project: Project) -> dict[str, str]:
         **_targeting(project),
         **_test(project),
     }
+
+
+def _build(project: Project) -> str:
+    """Return the module's Gradle file, which names what a test needs where there is one."""
+    catalog, expected = project.catalog, project.expected
+    libraries = "".join(
+        f"\n    androidTestImplementation({catalog}.{name.replace('-', '.')})" for name in TEST_LIBRARIES
+    )
+    return fill(
+        "app/build.gradle.kts",
+        package=project.settings.package,
+        catalog=catalog,
+        packs=project.pack_lines(),
+        runner=TEST_RUNNER if expected else "",
+        tests=libraries if expected else "",
+    )
 
 
 def resource(text: str) -> str:
@@ -49,11 +65,8 @@ def _sources(project: Project, kind: str, template: str) -> dict[str, str]:
     """Return the Kotlin sources of a kind, "main" or "androidTest", from the folder of templates."""
     package = project.settings.package
     folder = f"{APP}/src/{kind}/kotlin/{package.replace('.', '/')}"
-    notifies = "true" if project.settings.delivery == "download" else "false"
     return {
-        f"{folder}/{name}": fill(
-            f"app/{template}/{name}", package=package, address=project.address, notifies=notifies
-        )
+        f"{folder}/{name}": fill(f"app/{template}/{name}", package=package, address=project.address)
         for name in kotlin_in(f"app/{template}")
     }
 

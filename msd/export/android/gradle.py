@@ -12,12 +12,16 @@ from msd.export.android.versions import VERSIONS
 
 LIBRARIES = {
     "coroutines": ("org.jetbrains.kotlinx:kotlinx-coroutines-core", "coroutines"),
-    "junit": ("junit:junit", "junit"),
     "litert": ("com.google.ai.edge.litert:litert", "litert"),
     "litert-gpu": ("com.google.ai.edge.litert:litert-gpu", "litert"),
-    "test-runner": ("androidx.test:runner", "test-runner"),
 }
 """The libraries of every project, by alias: the module, and the alias of its version."""
+
+TEST_LIBRARIES = {
+    "junit": ("junit:junit", "junit"),
+    "test-runner": ("androidx.test:runner", "test-runner"),
+}
+"""The same of the instrumented test's."""
 
 TARGETING = "android.experimental.enableDeviceTargetingConfigApi=true\n"
 
@@ -42,7 +46,7 @@ def gradle_texts(project: Project) -> dict[str, str]:
         "build.gradle.kts": fill("gradle/build.gradle.kts", plugins="\n".join(plugins)),
         "gradle.properties": fill("gradle/gradle.properties", targeting=_targeting(project)).rstrip() + "\n",
         "gradle/wrapper/gradle-wrapper.properties": fill(
-            "gradle/gradle-wrapper.properties", gradle=VERSIONS.gradle
+            "gradle/gradle-wrapper.properties", gradle=VERSIONS.gradle, sha256=VERSIONS.gradle_sha256
         ),
         ".gitignore": fill("gradle/gitignore"),
     }
@@ -51,7 +55,8 @@ def gradle_texts(project: Project) -> dict[str, str]:
 def catalog_text(project: Project) -> str:
     """Return the version catalog: the versions, libraries and plugins that the project's files name."""
     played = delivery.LIBRARIES[project.settings.delivery]
-    libraries = LIBRARIES | {name: (f"com.google.android.play:{name}", name) for name in played}
+    tests = TEST_LIBRARIES if project.expected else {}
+    libraries = LIBRARIES | tests | {name: (f"com.google.android.play:{name}", name) for name in played}
     if project.settings.app:
         libraries["kotlin-gradle-plugin"] = ("org.jetbrains.kotlin:kotlin-gradle-plugin", "kotlin")
     plugins = _plugins(project)

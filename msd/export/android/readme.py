@@ -14,6 +14,13 @@ from msd.export.app.manifest import NAME
 from msd.export.app.model_files import licence_of
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
 
+LIMITS_SAID = f" The limits of\nGoogle Play are those of {LIMITS.read}: look them up before you publish."
+SERVICE = " The download of the model has a service of its own."
+ASSETS_SAID = (
+    "| `{folder}/` | the model's manifest once more, by which the app knows it before any file arrives, and a"
+    " tiny network to try the GPU with |\n"
+)
+
 
 def readme_texts(project: Project) -> dict[str, str]:
     """Return the texts for people, by their paths in the project."""
@@ -45,6 +52,9 @@ def _readme(project: Project) -> str:
         delivery=_delivery(project),
         address=project.address,
         test=_test(project),
+        limits=LIMITS_SAID if project.packs else "",
+        service=SERVICE if settings.delivery == "download" else "",
+        assets=ASSETS_SAID.format(folder=ASSETS) if project.first_folder != ASSETS else "",
     )
 
 
@@ -65,9 +75,9 @@ def _delivery(project: Project) -> str:
 
 
 def _test(project: Project) -> str:
-    """Return the section on the instrumented test, if there is one."""
+    """Return the section on the instrumented test, or on how to have one."""
     if project.expected is None:
-        return ""
+        return "\n" + fill("whole/no-test.md")
     gaps = {"package": project.settings.package, "least_psnr": f"{project.expected.least_psnr:g}"}
     return "\n" + fill("whole/test.md", **gaps)
 

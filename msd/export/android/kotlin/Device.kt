@@ -11,17 +11,17 @@ import java.io.File
  * Asks the device whether it can run a model, before anything large is fetched.
  *
  * It compiles a tiny network, an asset of the library, for the GPU: LiteRT counts a GPU as available as soon as its
- * library loads, whatever the driver can do. Call it off the main thread. Throws [BadDevice] and [NoGpu] with the
- * reason in a sentence.
+ * library loads, whatever the driver can do. Call it off the main thread. Throws [BadDevice] and [NoGpu], which
+ * say why.
  */
 public fun checkDevice(context: Context, manifest: Manifest) {
     requireAbi(Build.SUPPORTED_64_BIT_ABIS.asList())
     requireAndroid(Build.VERSION.SDK_INT)
     requireMemory(memoryOf(context), manifest.minMemory)
-    explained("LiteRT cannot be started on this device") {
+    explained("LiteRT cannot be started on this device", Why.UnusableGpu) {
         requireGpu(Gpu.environment.getAvailableAccelerators())
     }
-    explained("this device's GPU cannot run even a tiny network") {
+    explained("this device's GPU cannot run even a tiny network", Why.UnusableGpu) {
         val cache = File(context.codeCacheDir, "msd-gpu").apply { mkdirs() }
         val options = gpuOnly(manifest.precision, cache, PROBE)
         CompiledModel.create(context.assets, PROBE, options, Gpu.environment).close()
@@ -43,17 +43,19 @@ private fun memoryOf(context: Context): Long {
 internal fun requireAbi(abis: List<String>) {
     if ("arm64-v8a" in abis || "x86_64" in abis) return
     val found = abis.joinToString().ifEmpty { "32-bit apps only" }
-    throw BadDevice("this device runs $found; the model needs arm64-v8a or x86_64")
+    throw BadDevice("this device runs $found; the model needs arm64-v8a or x86_64", Why.UnfitProcessor)
 }
 
 internal fun requireAndroid(version: Int) {
     if (version >= OLDEST) return
-    throw BadDevice("this device has API level $version of Android; it should be at least $OLDEST")
+    val sentence = "this device has API level $version of Android; it should be at least $OLDEST"
+    throw BadDevice(sentence, Why.OldAndroid(OLDEST))
 }
 
 internal fun requireMemory(found: Long, needed: Long) {
     if (found >= needed) return
-    throw BadDevice("this device has ${gigabytes(found)} of memory, and the model needs ${gigabytes(needed)}")
+    val sentence = "this device has ${gigabytes(found)} of memory, and the model needs ${gigabytes(needed)}"
+    throw BadDevice(sentence, Why.LittleMemory(found, needed))
 }
 
 internal fun requireGpu(accelerators: Set<Accelerator>) {

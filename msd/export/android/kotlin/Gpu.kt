@@ -30,24 +30,24 @@ internal fun gpuOnly(precision: String, cache: File, key: String): CompiledModel
     }
 
 /**
- * Returns what [action] does; throws [NoGpu] for whatever LiteRT throws, beginning with [failure].
+ * Returns what [action] does; throws [NoGpu] for whatever LiteRT throws, beginning with [failure], because of [why].
  *
  * Beside its own exception those are an error where its native library or the GPU's is missing, and the ones of the
  * standard library that its sources throw for a closed handle or an unknown status.
  */
-internal inline fun <T> explained(failure: String, action: () -> T): T = try {
+internal inline fun <T> explained(failure: String, why: Why, action: () -> T): T = try {
     action()
 } catch (problem: LiteRtException) {
-    throw noGpu(failure, problem)
+    throw noGpu(failure, problem, why)
 } catch (problem: LinkageError) {
-    throw noGpu(failure, problem)
+    throw noGpu(failure, problem, why)
 } catch (problem: IllegalStateException) {
-    throw noGpu(failure, problem)
+    throw noGpu(failure, problem, why)
 } catch (problem: IllegalArgumentException) {
-    throw noGpu(failure, problem)
+    throw noGpu(failure, problem, why)
 }
 
-internal fun noGpu(failure: String, problem: Throwable): NoGpu {
-    val why = generateSequence(problem) { it.cause }.last().message ?: problem.javaClass.simpleName
-    return NoGpu("$failure: $why; nothing was run on the CPU instead", problem)
+internal fun noGpu(failure: String, problem: Throwable, why: Why): NoGpu {
+    val said = generateSequence(problem) { it.cause }.last().message ?: problem.javaClass.simpleName
+    return NoGpu("$failure: $said; nothing was run on the CPU instead", problem, why)
 }

@@ -44,8 +44,8 @@ public class Pipeline(
         return generation
     }
 
-    /** Returns what is not used of a request as its writer may have meant it, sentences for people. */
-    public fun remarks(request: Request): List<String> {
+    /** Returns what is not used of a request as its writer may have meant it. */
+    public fun remarks(request: Request): List<Remark> {
         val guidance = Guidance.of(manifest, request.guidance ?: manifest.guidance)
         return remarks(request, guidance, tokenizers.values.first(), manifest.promptChunks)
     }

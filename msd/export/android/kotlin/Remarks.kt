@@ -1,14 +1,9 @@
 package dev.msd.runtime
 
-import java.math.BigDecimal
-import java.math.MathContext
 import java.util.regex.Pattern
 
 /** Tokens; a smaller vocabulary is that of a model that knows few words. */
 private const val SMALL = 10_000
-
-/** Of the words or brackets of one kind, in a sentence. */
-private const val MOST_QUOTED = 3
 
 private const val STEADY = "words do not change from step to step"
 private const val CHANCE = "nothing is chosen at random"
@@ -54,43 +49,36 @@ private val FOREIGN = listOf(
     Foreign("""\\[()\[\]]""", "backslashes too; $WEIGHTS"),
 )
 
-/** Returns what is not used of a request, or not as it may be meant, each sentence once. */
-internal fun remarks(request: Request, guidance: Guidance, tokenizer: ClipTokenizer, chunks: Int): List<String> {
+/** Returns what is not used of a request, or not as it may be meant, each remark once. */
+internal fun remarks(request: Request, guidance: Guidance, tokenizer: ClipTokenizer, chunks: Int): List<Remark> {
     val remarks = ArrayList(ofGuidance(request.negativePrompt, guidance))
-    if (codePoints(request.prompt).all { kind(it) == Kind.SPACE }) {
-        remarks += "the prompt is empty, so that nothing says what the image should show"
-    }
+    if (codePoints(request.prompt).all { kind(it) == Kind.SPACE }) remarks += Remark.EmptyPrompt
     val texts = guidance.prompts(request.prompt, request.negativePrompt)
-    return (remarks + texts.flatMap { ofText(it, tokenizer, chunks) }).distinct()
+    return (remarks + texts.flatMap { ofText(it, tokenizer, chunks) }).distinctBy(Remark::message)
 }
 
-private fun ofGuidance(negativePrompt: String, guidance: Guidance): List<String> = buildList {
+private fun ofGuidance(negativePrompt: String, guidance: Guidance): List<Remark> = buildList {
     if (negativePrompt.isNotEmpty() && guidance.mode.rows == 1) {
-        val isEmbedded = guidance.mode == Mode.EMBEDDING
-        val why = if (isEmbedded) "this U-Net has its guidance built in" else "guidance of 1 or less needs none"
-        add("the negative prompt is not used: $why")
+        add(Remark.UnusedNegativePrompt(guidance.mode == Mode.EMBEDDING))
     }
     if (guidance.mode == Mode.NONE && guidance.scale != 0.0 && guidance.scale != 1.0) {
-        val scale = BigDecimal(guidance.scale).round(MathContext(6)).stripTrailingZeros().toPlainString()
-        add("guidance $scale is used as 1, which is none")
+        add(Remark.UnusedGuidance(guidance.scale))
     }
 }
 
-private fun ofText(text: String, tokenizer: ClipTokenizer, chunks: Int): List<String> = buildList {
+private fun ofText(text: String, tokenizer: ClipTokenizer, chunks: Int): List<Remark> = buildList {
     val foreign = LinkedHashMap<String, List<String>>()
     for (syntax in FOREIGN) {
         val found = syntax.found(text)
         if (found.isNotEmpty()) foreign[syntax.instead] = foreign[syntax.instead].orEmpty() + found
     }
-    for ((instead, found) in foreign) add("read as text: ${quoted(found)}; $instead")
+    for ((instead, found) in foreign) add(Remark.ReadAsText(found.distinct(), instead))
     val rest = foreign.values.flatten().distinct().fold(text) { left, place -> left.replace(place, " ") }
     val unknown = if (tokenizer.size < SMALL) tokenizer.spelledWords(rest) else emptyList()
-    if (unknown.isNotEmpty()) {
-        add("the vocabulary of ${tokenizer.size} tokens has only pieces of these words: ${quoted(unknown)}")
-    }
+    if (unknown.isNotEmpty()) add(Remark.UnknownWords(unknown.distinct(), tokenizer.size))
     val room = chunks * tokenizer.room
     val cut = tokenizer.decode(tokenizer.idsOf(text).drop(room))
-    if (cut.isNotEmpty()) add("a prompt has room for $room tokens, and this was cut: $cut")
+    if (cut.isNotEmpty()) add(Remark.Cut(cut, room))
 }
 
 /** Returns the words that a vocabulary has only in pieces. */
@@ -105,10 +93,3 @@ private fun hasNumber(inside: String): Boolean =
 
 /** Whether the [inside] of a bracket names alternatives. */
 private fun hasChoice(inside: String): Boolean = '|' in inside
-
-/** Returns up to [MOST_QUOTED] texts, each once, and the number of the others. */
-private fun quoted(found: List<String>): String {
-    val distinct = found.distinct()
-    val more = distinct.size - MOST_QUOTED
-    return distinct.take(MOST_QUOTED).joinToString() + if (more > 0) " and $more more" else ""
-}

@@ -6,7 +6,8 @@ import java.security.MessageDigest
 /**
  * Files that are what the manifest says: checked by SHA-256 once, after that by size and time of change.
  *
- * What has been checked is noted in the folder [notes], which is the app's own.
+ * What has been checked is noted in the folder [notes], which is the app's own. Notes on files that are gone are
+ * removed: Google Play, for example, puts each version of a pack in a folder of its own.
  */
 public class Verify(private val notes: File) {
 
@@ -17,6 +18,7 @@ public class Verify(private val notes: File) {
      * Throws [Cancelled] when the thread is interrupted.
      */
     public fun check(manifest: Manifest, folder: File, onBytes: (Long, Long) -> Unit = { _, _ -> }) {
+        forget()
         val unchecked = manifest.files.filterNot { isNoted(it, File(folder, it.name)) }
         val total = unchecked.sumOf(ModelFile::bytes)
         var done = 0L
@@ -50,6 +52,13 @@ public class Verify(private val notes: File) {
         marker(path).writeText(facts(file, path))
     }
 
+    /** Removes the notes on files that are no longer there. */
+    private fun forget() {
+        for (marker in notes.listFiles().orEmpty()) {
+            if (marker.name.endsWith(NOTED) && !File(marker.readText().substringBefore('\n')).isFile) marker.delete()
+        }
+    }
+
     private fun spoiled(what: String) = BadFile("$what; install the model again")
 
     private fun digest(path: File, onBytes: (Int) -> Unit): String {
@@ -69,9 +78,14 @@ public class Verify(private val notes: File) {
 
     private fun marker(path: File): File {
         val place = path.absolutePath.hashCode().toUInt().toString(16)
-        return File(notes, "${path.name}.$place.verified")
+        return File(notes, "${path.name}.$place$NOTED")
     }
 
     private fun facts(file: ModelFile, path: File) =
         "${path.absolutePath}\n${path.length()}\n${path.lastModified()}\n${file.sha256}\n"
+
+    private companion object {
+        /** How the names of notes end. */
+        const val NOTED = ".verified"
+    }
 }

@@ -10,8 +10,7 @@ android {
         minSdk = @@{catalog}.versions.min.sdk.get().toInt()
         targetSdk = @@{catalog}.versions.target.sdk.get().toInt()
         versionCode = 1
-        versionName = "1.0"
-        testInstrumentationRunner = "androidx.test.runner.AndroidJUnitRunner"
+        versionName = "1.0"@@{runner}
         // 64-bit phones, and emulators on a computer: a model needs more memory than 32 bits address.
         ndk { abiFilters += listOf("arm64-v8a", "x86_64") }
     }
@@ -40,7 +39,5 @@ android {
 kotlin { compilerOptions { jvmTarget.set(org.jetbrains.kotlin.gradle.dsl.JvmTarget.JVM_11) } }
 
 dependencies {
-    implementation(project(":sd-runtime"))
-    androidTestImplementation(@@{catalog}.junit)
-    androidTestImplementation(@@{catalog}.test.runner)
+    implementation(project(":sd-runtime"))@@{tests}
 }

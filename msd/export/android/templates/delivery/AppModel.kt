@@ -3,8 +3,10 @@ package dev.msd.delivery
 import android.content.Context
 import android.content.pm.ApplicationInfo
 import dev.msd.runtime.BadFile
+import dev.msd.runtime.BadManifest
 import dev.msd.runtime.Manifest
 import dev.msd.runtime.Verify
+import dev.msd.runtime.Why
 import java.io.File
 import java.io.IOException
 
@@ -14,7 +16,8 @@ internal class AppModel(private val context: Context) {
         try {
             context.assets.open("sd-models/${Manifest.NAME}").use { it.readBytes().decodeToString() }
         } catch (problem: IOException) {
-            throw BadFile("the app has no asset sd-models/${Manifest.NAME}; add the library's assets to it", problem)
+            val sentence = "the app has no asset sd-models/${Manifest.NAME}; add the library's assets to it"
+            throw BadManifest(sentence, problem)
         }
     }
     val manifest: Manifest by lazy { Manifest.parse(text) }
@@ -38,7 +41,8 @@ internal class AppModel(private val context: Context) {
     /** Throws [BadFile] unless the manifest in [other] is that of the app, with the sentence that [remedy] returns. */
     fun requireSame(other: File, remedy: () -> String) {
         if (File(other, Manifest.NAME).readText() != text) {
-            throw BadFile("$other holds another model than the app's manifest describes; ${remedy()}")
+            val sentence = "$other holds another model than the app's manifest describes; ${remedy()}"
+            throw BadFile(sentence, why = Why.NotOffered)
         }
     }
 }

@@ -9,6 +9,10 @@ here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 adb=${ADB:-adb}
 stage=/data/local/tmp/sd-models
 
+if ! command -v "$adb" >/dev/null; then
+    echo "there is no $adb: install the Android SDK's platform-tools, or name an adb in ADB" >&2
+    exit 1
+fi
 "$adb" shell "mkdir -p $stage && run-as $package sh -c 'mkdir -p files/sd-models && rm -f files/sd-models/*'" </dev/null
 for file in \
 @@{files}

@@ -23,6 +23,7 @@ public class Activity extends ContextThemeWrapper implements ComponentCallbacks2
     private final Window window = new StandInWindow(this);
     private boolean destroyed;
     int asked;
+    String[] wanted = {};
     void attach(Context base, Application application) {
         attachBaseContext(base);
         this.application = application;
@@ -66,7 +67,8 @@ public class Activity extends ContextThemeWrapper implements ComponentCallbacks2
     public boolean isChangingConfigurations() { return false; }
     public void finish() { throw new RuntimeException("Stub!"); }
     public final void requestPermissions(@NotNull String[] permissions, int requestCode) {
-        throw new RuntimeException("Stub!");
+        wanted = permissions;
+        asked = requestCode;
     }
     public boolean shouldShowRequestPermissionRationale(@NotNull String permission) {
         throw new RuntimeException("Stub!");

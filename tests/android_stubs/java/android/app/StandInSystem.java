@@ -60,6 +60,18 @@ public final class StandInSystem {
         activity.onActivityResult(asking.asked, resultCode, data);
     }
 
+    /** Returns the permissions that a screen has asked for last. */
+    public static String[] wanted(Activity activity) {
+        return activity.wanted;
+    }
+
+    /** Gives a screen the answer to the permissions that it has asked for: one for all. */
+    public static void answer(Activity activity, int result) {
+        int[] results = new int[activity.wanted.length];
+        java.util.Arrays.fill(results, result);
+        activity.onRequestPermissionsResult(activity.asked, activity.wanted, results);
+    }
+
     public static void attach(Application application, Context base) {
         application.attach(base);
     }

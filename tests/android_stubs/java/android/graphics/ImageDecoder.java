@@ -34,12 +34,17 @@ public final class ImageDecoder implements AutoCloseable {
             return image;
         }
     }
+    /** The pixels of the largest bitmap that was decoded. */
+    static int most;
     private Bitmap bitmap(BufferedImage image) {
         int width = Math.max(1, image.getWidth() / sampleSize);
         int height = Math.max(1, image.getHeight() / sampleSize);
+        most = Math.max(most, width * height);
         int[] colors = new int[width * height];
+        // As Skia does it: the first pixel that counts is in the middle of its neighbours.
+        int first = sampleSize / 2;
         for (int i = 0; i < colors.length; i++) {
-            colors[i] = rounded(image.getRGB(i % width * sampleSize, i / width * sampleSize));
+            colors[i] = rounded(image.getRGB(first + i % width * sampleSize, first + i / width * sampleSize));
         }
         boolean soft = allocator == ALLOCATOR_SOFTWARE || allocator == ALLOCATOR_SHARED_MEMORY;
         return new Bitmap(colors, width, height, soft ? Bitmap.Config.ARGB_8888 : Bitmap.Config.HARDWARE);

@@ -7,4 +7,9 @@ public final class StandInBitmaps {
     public static int[] argb(Bitmap bitmap) {
         return bitmap.colors.clone();
     }
+
+    /** Returns the pixels of the largest photo that was decoded. */
+    public static int decoded() {
+        return ImageDecoder.most;
+    }
 }

@@ -10,6 +10,7 @@ public final class MediaStore {
     public static final String VOLUME_EXTERNAL_PRIMARY = "external_primary";
 
     public interface MediaColumns {
+        String DATA = "_data";
         String DISPLAY_NAME = "_display_name";
         String MIME_TYPE = "mime_type";
         String RELATIVE_PATH = "relative_path";

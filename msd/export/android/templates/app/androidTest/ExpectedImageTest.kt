@@ -3,6 +3,7 @@ package @@{package}
 import android.os.Handler
 import android.os.Looper
 import android.util.Log
+import androidx.test.platform.app.InstrumentationRegistry
 import java.util.concurrent.LinkedBlockingQueue
 import java.util.concurrent.TimeUnit
 import org.junit.Assert.assertEquals
@@ -31,7 +32,8 @@ public class ExpectedImageTest {
     /** Returns the state in which the studio ends, or in which it waits for a person. */
     private fun generated(expected: ExpectedImage): State {
         val ended = LinkedBlockingQueue<State>()
-        val studio = StudioApplication.instance.studio
+        val app = InstrumentationRegistry.getInstrumentation().targetContext.applicationContext
+        val studio = (app as StudioApplication).studio
         val begun = System.nanoTime()
         val watcher = Watcher { state ->
             val milliseconds = (System.nanoTime() - begun) / 1_000_000

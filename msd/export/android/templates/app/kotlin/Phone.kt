@@ -14,14 +14,14 @@ public interface Phone {
     /** The manifest that came with the app; throws RuntimeFailure. */
     public val manifest: Manifest
 
-    /** Whether fetching shows a notification, which users of Android 13 and later are asked to allow. */
-    public val notifies: Boolean
-
     /** Throws BadDevice or NoGpu where this phone cannot run the model; blocks. */
     public fun check()
 
     /** Returns the folder with the model's files when they have all arrived; throws RuntimeFailure. */
     public suspend fun fetch(onArrival: OnArrival): File
+
+    /** Asks the user to allow the notification of a download, where there is one. */
+    public fun askNotifications(activity: Activity)
 
     /** Asks the user whether the model may be fetched over mobile data. */
     public fun askConsent(activity: Activity)

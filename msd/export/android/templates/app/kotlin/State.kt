@@ -5,20 +5,24 @@ import dev.msd.delivery.Arrival
 import dev.msd.runtime.GeneratedImage
 import dev.msd.runtime.Manifest
 import dev.msd.runtime.Progress
+import dev.msd.runtime.Remark
 import dev.msd.runtime.Request
 
-/** What the studio does; while it is [busy], nothing else can begin. */
-public enum class Phase(public val busy: Boolean) {
+/**
+ * What the studio does; while it is [busy], nothing else can begin. While it [computes], the screen stays on, since
+ * Android may end an app that is not visible; a download needs no screen, and a question may wait for hours.
+ */
+public enum class Phase(public val busy: Boolean, public val computes: Boolean = false) {
     IDLE(false),
-    CHECKING_DEVICE(true),
+    CHECKING_DEVICE(true, computes = true),
     FETCHING(true),
     WAITING_FOR_WIFI(true),
     NEEDS_CONSENT(true),
-    CHECKING_FILES(true),
-    COMPILING(true),
-    ENCODING(true),
-    DENOISING(true),
-    DECODING(true),
+    CHECKING_FILES(true, computes = true),
+    COMPILING(true, computes = true),
+    ENCODING(true, computes = true),
+    DENOISING(true, computes = true),
+    DECODING(true, computes = true),
     CANCELLING(true),
     CANCELLED(false),
     FAILED(false),
@@ -41,7 +45,7 @@ public sealed class Chosen {
 /**
  * All that a screen shows. It never changes: the studio makes a new one.
  *
- * [done] of [total] are bytes or steps, 0 of 0 where nothing is counted. [network] is the title of the network that
+ * [done] of [total] are bytes or steps, 0 of 0 where nothing is counted. [network] is the role of the network that
  * is being compiled. [image] is a preview until the phase is [Phase.DONE]. [saved] is where the gallery has the image.
  * [remarks] are on what of the request is not used as it may have been meant.
  * [photo] is what the next image begins from, and [strength] how much of it should change: 0 to 1.
@@ -56,7 +60,7 @@ public data class State(
     public val image: GeneratedImage? = null,
     public val saved: Uri? = null,
     public val problem: Throwable? = null,
-    public val remarks: List<String> = emptyList(),
+    public val remarks: List<Remark> = emptyList(),
     public val photo: Chosen? = null,
     public val strength: Double = 0.8,
 ) {
@@ -69,7 +73,7 @@ public data class State(
 
     internal fun after(progress: Progress): State = when (progress) {
         is Progress.Checking -> at(Phase.CHECKING_FILES, progress.done, progress.total)
-        is Progress.Compiling -> at(Phase.COMPILING).copy(network = progress.network.title)
+        is Progress.Compiling -> at(Phase.COMPILING).copy(network = progress.network.role)
         is Progress.Encoding -> at(Phase.ENCODING)
         is Progress.Denoising -> at(Phase.DENOISING, progress.step.toLong(), progress.steps.toLong())
             .copy(image = progress.preview ?: image)

@@ -6,12 +6,13 @@ import android.util.Log
 import dev.msd.runtime.Cancelled
 import dev.msd.runtime.GeneratedImage
 import dev.msd.runtime.Pipeline
+import dev.msd.runtime.Remark
 import dev.msd.runtime.Request
 import dev.msd.runtime.generate
 import java.util.concurrent.Executor
 import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.Dispatchers
-import kotlinx.coroutines.Job
+import kotlinx.coroutines.Deferred
 import kotlinx.coroutines.SupervisorJob
 import kotlinx.coroutines.async
 import kotlinx.coroutines.launch
@@ -33,9 +34,12 @@ public class Studio(private val phone: Phone, private val main: Executor) {
     private val scope = CoroutineScope(SupervisorJob() + Dispatchers.IO)
     private val watchers = LinkedHashSet<Watcher>()
     private var state = State()
-    private var work: Job? = null
+    private var work: Deferred<GeneratedImage>? = null
     private var turn = 0
     private var choice = 0
+
+    /** Set on the thread that opens it, and read on the main thread, too. */
+    @Volatile
     private var pipeline: Pipeline? = null
 
     init {
@@ -64,13 +68,17 @@ public class Studio(private val phone: Phone, private val main: Executor) {
         update(State(state.manifest, first, request, photo = state.photo, strength = state.strength))
         turn += 1
         val now = turn
-        var image: GeneratedImage? = null
-        work = scope.async {
+        val image = scope.async {
             val pipeline = opened(now)
-            val remarks = pipeline.remarks(request)
-            report(now) { it.copy(remarks = remarks) }
-            image = pipeline.generate(request) { progress -> report(now) { it.after(progress) } }
-        }.also { it.invokeOnCompletion { problem -> main.execute { end(image, problem) } } }
+            remark(now, pipeline.remarks(request))
+            pipeline.generate(request) { progress -> report(now) { it.after(progress) } }
+        }
+        work = image
+        // Another coroutine waits, because one that is cancelled before it begins runs nothing of its own.
+        scope.launch {
+            val made = runCatching { image.await() }
+            main.execute { end(made.getOrNull(), made.exceptionOrNull()) }
+        }
     }
 
     /** Begins the same image again. */
@@ -85,8 +93,8 @@ public class Studio(private val phone: Phone, private val main: Executor) {
         work?.cancel()
     }
 
-    /** Whether fetching shows a notification, which users of Android 13 and later are asked to allow. */
-    public val notifies: Boolean get() = phone.notifies
+    /** Asks the user, in [activity], to allow the notification of a download, where there is one. */
+    public fun askNotifications(activity: Activity): Unit = phone.askNotifications(activity)
 
     /** Asks the user, in [activity], whether the model may be fetched over mobile data. */
     public fun askConsent(activity: Activity): Unit = phone.askConsent(activity)
@@ -96,7 +104,7 @@ public class Studio(private val phone: Phone, private val main: Executor) {
         choose(Chosen.Reading)
         val now = choice
         scope.launch {
-            val read = runCatching { phone.read(address) }
+            val read = attempt { phone.read(address) }
             main.execute { if (now == choice) choose(read.fold({ Chosen.Ready(it) }, { Chosen.Unusable(it) })) }
         }
     }
@@ -118,8 +126,9 @@ public class Studio(private val phone: Phone, private val main: Executor) {
         update(state.copy(phase = Phase.SAVING, problem = null))
         val name = "seed-${state.request?.seed}"
         scope.launch {
-            val saved = runCatching { phone.save(image, name) }
+            val saved = attempt { phone.save(image, name) }
             main.execute {
+                saved.exceptionOrNull()?.let { Log.e(TAG, "not saved", it) }
                 update(state.copy(phase = Phase.DONE, saved = saved.getOrNull(), problem = saved.exceptionOrNull()))
             }
         }
@@ -133,6 +142,24 @@ public class Studio(private val phone: Phone, private val main: Executor) {
         runInterruptible {
             phone.open(folder) { progress -> report(now) { it.after(progress) } }.also { pipeline = it }
         }
+    }
+
+    /**
+     * Returns what [action] does with other apps' content: these throw exceptions of any kind. Of errors only the lack
+     * of memory is one that a user can do something about.
+     */
+    private fun <T> attempt(action: () -> T): Result<T> = try {
+        Result.success(action())
+    } catch (problem: Exception) {
+        Result.failure(problem)
+    } catch (problem: OutOfMemoryError) {
+        Result.failure(problem)
+    }
+
+    /** Shows remarks; the log has what they say to developers. */
+    private fun remark(reporting: Int, remarks: List<Remark>) {
+        for (remark in remarks) Log.i(TAG, remark.message)
+        report(reporting) { it.copy(remarks = remarks) }
     }
 
     /** Changes the state, unless the turn that reports has been cancelled or has ended: its thread may not know. */

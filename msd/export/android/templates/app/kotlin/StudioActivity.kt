@@ -1,9 +1,7 @@
 package @@{package}
 
-import android.Manifest.permission
 import android.app.Activity
 import android.content.Intent
-import android.content.pm.PackageManager
 import android.net.Uri
 import android.os.Build
 import android.os.Bundle
@@ -39,7 +37,7 @@ public class StudioActivity : Activity() {
         onClick(R.id.try_again) { studio.tryAgain() }
         onClick(R.id.cancel) { studio.cancel() }
         onClick(R.id.consent) { studio.askConsent(this) }
-        onClick(R.id.save) { studio.save() }
+        onClick(R.id.save) { save() }
         onClick(R.id.share) { share() }
         view<CompoundButton>(R.id.more).setOnCheckedChangeListener { _, checked -> visible(R.id.settings, checked) }
     }
@@ -63,7 +61,7 @@ public class StudioActivity : Activity() {
         val seed = seed() ?: return
         if (!guidanceIsRight()) return
         val steps = view<Spinner>(R.id.steps).selectedItem as? Int
-        if (studio.notifies) askForNotifications()
+        studio.askNotifications(this)
         val request = Request(
             prompt = view<EditText>(R.id.prompt).text.toString(),
             negativePrompt = view<EditText>(R.id.negative_prompt).text.toString(),
@@ -95,11 +93,15 @@ public class StudioActivity : Activity() {
         return isRight
     }
 
-    /** The notification of a download is where a user can cancel it while the app is not visible. */
-    private fun askForNotifications() {
-        if (Build.VERSION.SDK_INT < Build.VERSION_CODES.TIRAMISU) return
-        if (checkSelfPermission(permission.POST_NOTIFICATIONS) == PackageManager.PERMISSION_GRANTED) return
-        requestPermissions(arrayOf(permission.POST_NOTIFICATIONS), 0)
+    /** Saves the image; before Android 10, once the user has allowed the app to write to the phone's storage. */
+    private fun save() {
+        if (Gallery.isOpen(this)) studio.save() else requestPermissions(arrayOf(Gallery.PERMISSION), SAVE)
+    }
+
+    override fun onRequestPermissionsResult(requestCode: Int, permissions: Array<String>, grantResults: IntArray) {
+        super.onRequestPermissionsResult(requestCode, permissions, grantResults)
+        // Refused, too: then the studio's state says what is missing.
+        if (requestCode == SAVE) studio.save()
     }
 
     private fun share() {
@@ -115,7 +117,7 @@ public class StudioActivity : Activity() {
         saved = state.saved
         offer(state.manifest)
         photo.show(state)
-        view<TextView>(R.id.status).text = (listOf(Sentences(this).of(state)) + state.remarks).joinToString("\n")
+        view<TextView>(R.id.status).text = Sentences(this).all(state)
         show(state.image, state.request?.prompt.orEmpty())
         view<ProgressBar>(R.id.progress).apply {
             isIndeterminate = state.total == 0L
@@ -129,7 +131,7 @@ public class StudioActivity : Activity() {
         view<View>(R.id.cancel).isEnabled = phase.busy && phase != Phase.CANCELLING && phase != Phase.SAVING
         view<View>(R.id.save).isEnabled = phase == Phase.DONE && saved == null
         view<View>(R.id.share).isEnabled = phase == Phase.DONE && saved != null
-        view<View>(R.id.screen).keepScreenOn = phase.busy
+        view<View>(R.id.screen).keepScreenOn = phase.computes
     }
 
     /** Shows an image, and makes a bitmap of it only where it is another than before. */
@@ -167,6 +169,9 @@ public class StudioActivity : Activity() {
 
         /** Far beyond what is of use, as in msd/bounds.py. */
         const val MOST_GUIDANCE = 1000.0
+
+        /** The request for the permission to save. */
+        const val SAVE = 2
 
         /** How finely the progress bar moves. */
         const val PROGRESS = 1000

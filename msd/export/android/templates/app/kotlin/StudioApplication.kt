@@ -12,15 +12,4 @@ public class StudioApplication : Application() {
         val main = Handler(Looper.getMainLooper())
         Studio(ThisPhone(this), Executor { main.post(it) })
     }
-
-    override fun onCreate() {
-        super.onCreate()
-        instance = this
-    }
-
-    public companion object {
-        /** The application of this process, for the instrumented test. */
-        public lateinit var instance: StudioApplication
-            private set
-    }
 }

@@ -23,11 +23,11 @@ internal class ThisPhone(private val context: Context) : Phone {
 
     override val manifest: Manifest get() = models.manifest
 
-    override val notifies: Boolean = @@{notifies}
-
     override fun check(): Unit = checkDevice(context, manifest)
 
     override suspend fun fetch(onArrival: OnArrival): File = models.fetch(onArrival)
+
+    override fun askNotifications(activity: Activity): Unit = models.askNotifications(activity)
 
     override fun askConsent(activity: Activity): Unit = models.askConsent(activity)
 

@@ -31,6 +31,10 @@ public class Models(context: Context) {
     @Suppress("UNUSED_PARAMETER")
     public fun askConsent(activity: Activity): Unit = Unit
 
+    /** Does nothing: copying shows no notification. */
+    @Suppress("UNUSED_PARAMETER")
+    public fun askNotifications(activity: Activity): Unit = Unit
+
     private fun install(onArrival: OnArrival, stop: Stop) = Install(model, stop).run(onArrival) { part ->
         // Bytes of an APK are near: a file of which some have arrived is copied again.
         part.restart(null)

@@ -1,7 +1,10 @@
 package dev.msd.delivery
 
+import android.Manifest.permission
 import android.app.Activity
 import android.content.Context
+import android.content.pm.PackageManager
+import android.os.Build
 import dev.msd.runtime.BadRequest
 import dev.msd.runtime.Manifest
 import java.io.File
@@ -51,6 +54,16 @@ public class Models internal constructor(context: Context, base: String, private
     /** Does nothing: only Google Play asks for consent. */
     @Suppress("UNUSED_PARAMETER")
     public fun askConsent(activity: Activity): Unit = Unit
+
+    /**
+     * Asks the user, from Android 13 on, to allow the notification of a download, where it can be cancelled while the
+     * app is not visible; call it on the main thread before the first [fetch].
+     */
+    public fun askNotifications(activity: Activity) {
+        if (Build.VERSION.SDK_INT < Build.VERSION_CODES.TIRAMISU) return
+        if (activity.checkSelfPermission(permission.POST_NOTIFICATIONS) == PackageManager.PERMISSION_GRANTED) return
+        activity.requestPermissions(arrayOf(permission.POST_NOTIFICATIONS), 0)
+    }
 
     /** Returns the download of the process, which begins here if there is none. */
     internal fun begin(): Fetch =

@@ -1,6 +1,7 @@
 package dev.msd.delivery
 
 import dev.msd.runtime.BadFile
+import dev.msd.runtime.Why
 import java.io.IOException
 import java.net.HttpURLConnection
 import java.net.SocketTimeoutException
@@ -88,16 +89,16 @@ internal class Web(private val base: String, private val stop: Stop, private val
 
     private fun requireSize(part: Part, bytes: Long?) {
         if (bytes == null || bytes == part.file.bytes) return
-        throw BadFile("${address(part)} has $bytes bytes and the manifest says ${part.file.bytes}; $UPLOAD")
+        throw notOffered("${address(part)} has $bytes bytes and the manifest says ${part.file.bytes}; $UPLOAD")
     }
 
     private fun refusal(part: Part, answer: Answer): Exception = when {
         answer.isTemporary -> IOException("it answers ${answer.code}")
-        answer.code in REDIRECTS -> BadFile(
+        answer.code in REDIRECTS -> notOffered(
             "${address(part)} redirects to ${answer.location}, and redirects from http to https or back are not" +
                 " followed; give the app that address",
         )
-        else -> BadFile("${address(part)} answers ${answer.code}${named(answer.code)}; $UPLOAD")
+        else -> notOffered("${address(part)} answers ${answer.code}${named(answer.code)}; $UPLOAD")
     }
 
     private fun unreachable(part: Part, problem: IOException): BadFile {
@@ -106,8 +107,11 @@ internal class Web(private val base: String, private val stop: Stop, private val
             is SocketTimeoutException -> "the server did not answer in time"
             else -> problem.message ?: problem.javaClass.simpleName
         }
-        return BadFile("cannot download ${address(part)}: $why; try again, and it goes on from there", problem)
+        val sentence = "cannot download ${address(part)}: $why; try again, and it goes on from there"
+        return BadFile(sentence, problem, Why.Unreachable)
     }
+
+    private fun notOffered(sentence: String) = BadFile(sentence, why = Why.NotOffered)
 
     private fun address(part: Part) = base + part.file.name
 

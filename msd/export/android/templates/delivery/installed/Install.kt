@@ -82,7 +82,8 @@ internal class Install(
     private fun requireSpace(missing: List<ModelFile>) {
         val (needed, free) = missing.sumOf(::lacking) to freeBytes(folder)
         if (needed > free) {
-            throw NoSpace("$folder needs $needed bytes more and the disk has $free; free some and try again")
+            val sentence = "$folder needs $needed bytes more and the disk has $free; free some and try again"
+            throw NoSpace(sentence, needed - free)
         }
     }
 

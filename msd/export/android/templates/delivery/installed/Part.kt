@@ -87,7 +87,8 @@ internal class Part(
         } catch (problem: IOException) {
             val free = folder.usableSpace
             if (free >= missing) throw BadFile("cannot write $part: ${problem.message}", problem)
-            throw NoSpace("$folder needs $missing bytes more and the disk has $free; free some and try again")
+            val sentence = "$folder needs $missing bytes more and the disk has $free; free some and try again"
+            throw NoSpace(sentence, missing - free)
         }
         hash.update(buffer, 0, count)
         done += count

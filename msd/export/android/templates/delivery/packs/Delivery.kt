@@ -11,6 +11,7 @@ import com.google.android.play.core.@@{library}.model.@@{kind}PackErrorCode
 import com.google.android.play.core.@@{library}.model.@@{kind}PackStatus
 import dev.msd.runtime.BadFile
 import dev.msd.runtime.Cancelled
+import dev.msd.runtime.Why
 import java.util.concurrent.ExecutionException
 import java.util.concurrent.LinkedBlockingQueue
 import java.util.concurrent.TimeUnit
@@ -60,8 +61,9 @@ internal class Delivery(
         for (state in found) if (state.name() in packs) states[state.name()] = state
         found.forEach(::take)
     } catch (problem: ExecutionException) {
+        val sentence = "Google Play does not deliver the model: ${problem.cause?.message}"
         val code = (problem.cause as? AssetPackException)?.errorCode
-            ?: throw BadFile("Google Play does not deliver the model: ${problem.cause?.message}", problem)
+            ?: throw BadFile(sentence, problem, Why.Unreachable)
         fail(code)
     }
 

@@ -4,6 +4,7 @@ import com.google.android.play.core.@@{library}.model.@@{kind}PackErrorCode
 import dev.msd.runtime.BadFile
 import dev.msd.runtime.NoSpace
 import dev.msd.runtime.RuntimeFailure
+import dev.msd.runtime.Why
 
 /** Returns whether an error of Google Play may be over when it is asked once more. */
 internal fun mayPass(code: Int): Boolean = when (code) {
@@ -13,10 +14,21 @@ internal fun mayPass(code: Int): Boolean = when (code) {
     else -> false
 }
 
-/** Returns an error of Google Play as a sentence for people. */
+/** Returns an error of Google Play as a failure that says why. */
 internal fun failure(code: Int): RuntimeFailure {
     val sentence = "Google Play does not deliver the model: ${reason(code)} (error $code)"
-    return if (code == @@{kind}PackErrorCode.INSUFFICIENT_STORAGE) NoSpace(sentence) else BadFile(sentence)
+    return if (code == @@{kind}PackErrorCode.INSUFFICIENT_STORAGE) NoSpace(sentence, 0)
+    else BadFile(sentence, why = why(code))
+}
+
+private fun why(code: Int): Why = when (code) {
+    @@{kind}PackErrorCode.API_NOT_AVAILABLE, @@{kind}PackErrorCode.APP_NOT_OWNED,
+    @@{kind}PackErrorCode.PLAY_STORE_NOT_FOUND, @@{kind}PackErrorCode.UNRECOGNIZED_INSTALLATION,
+    -> Why.NotFromPlay
+    @@{kind}PackErrorCode.APP_UNAVAILABLE, @@{kind}PackErrorCode.INVALID_REQUEST,
+    @@{kind}PackErrorCode.PACK_UNAVAILABLE,
+    -> Why.NotOffered
+    else -> Why.Unreachable
 }
 
 private fun reason(code: Int): String = when (code) {

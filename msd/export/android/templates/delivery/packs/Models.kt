@@ -9,6 +9,7 @@ import com.google.android.play.core.@@{library}.@@{kind}PackManagerFactory
 import dev.msd.runtime.BadDevice
 import dev.msd.runtime.BadFile
 import dev.msd.runtime.Manifest
+import dev.msd.runtime.Why
 import java.io.File
 
 /** The model, delivered by Google Play in packs: plain files, which are mapped where they lie. */
@@ -45,18 +46,23 @@ public class Models internal constructor(context: Context, private val patience:
     /** Shows Google Play's dialog, if it waits for Wi-Fi or consent; call it on the main thread. */
     public fun askConsent(activity: Activity): Unit = showConsent(activity)
 
+    /** Does nothing: Google Play shows notifications of its own. */
+    @Suppress("UNUSED_PARAMETER")
+    public fun askNotifications(activity: Activity): Unit = Unit
+
     private fun folderOf(pack: String): File {
         val path = manager.getPackLocation(pack)?.assetsPath()
-            ?: throw BadFile("Google Play has removed the pack $pack; try again")
+            ?: throw BadFile("Google Play has removed the pack $pack; try again", why = Why.Unreachable)
         return File(path, pack)
     }
 
     private fun requireModel(folder: File) {
         if (File(folder, PLACEHOLDER).isFile) {
-            throw BadDevice("Google Play delivers this model only to devices with more memory than this one has")
+            val sentence = "Google Play delivers this model only to devices with more memory than this one has"
+            throw BadDevice(sentence, Why.LittleMemory(0, 0))
         }
         if (!File(folder, Manifest.NAME).isFile) {
-            throw BadFile("the pack in $folder has no ${Manifest.NAME}; update the app")
+            throw BadFile("the pack in $folder has no ${Manifest.NAME}; update the app", why = Why.NotOffered)
         }
         model.requireSame(folder) { "update the app in Google Play" }
     }
