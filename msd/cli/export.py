@@ -11,6 +11,8 @@ import click
 
 from msd.cli import options
 from msd.cli.command import Command
+from msd.cli.earlier import keep_earlier
+from msd.cli.least_steps import say_least_steps
 from msd.cli.plain import say, say_json
 from msd.cli.progress import copy_progress
 
@@ -88,20 +90,22 @@ def export_android(
     from msd.export.android import export
     from msd.export.android.settings import AndroidSettings, reported
 
+    kept = keep_earlier(output, "android", force, ("package", "name", "licence"))
     settings = AndroidSettings(
         delivery=delivery,
-        package=package,
-        name=name,
+        package=kept["package"] or package,
+        name=kept["name"] or name,
         min_ram=None if min_ram is None else reported(min_ram),
         app=app,
         expect=expect,
         steps=steps,
         scheduler=scheduler,
         guidance=guidance,
-        licence=licence,
+        licence=kept["licence"],
         report=load_export_report(report),
     )
     with one_size_of(open_bundle(bundle), size) as picked, copy_progress() as on_progress:
+        say_least_steps(picked, min(steps or [picked.manifest.images.steps]))
         plan = export.export_android(picked, output, settings, force, on_progress)
     _print_plan(plan, output, app, as_json)
 
@@ -130,12 +134,13 @@ def export_files(
     from msd.export.files import export
 
     with one_size_of(open_bundle(bundle), size) as picked:
+        say_least_steps(picked, min(steps or [picked.manifest.images.steps]))
         manifest = describe(
             picked,
             steps=steps,
             scheduler=scheduler,
             guidance=guidance,
-            licence=licence,
+            licence=keep_earlier(output, "files", force, ("licence",))["licence"],
             report=load_export_report(report),
         )
         with copy_progress() as on_progress:

@@ -10,7 +10,9 @@ import click
 
 from msd.cli import options
 from msd.cli.command import Command
+from msd.cli.earlier import keep_earlier
 from msd.cli.export import load_export_report, one_size_of
+from msd.cli.least_steps import least_steps, say_least_steps
 from msd.cli.plain import say, say_json
 from msd.cli.progress import component_progress
 from msd.export.web.manifest import RUNTIMES, TITLE
@@ -87,14 +89,16 @@ def export_web(
     for option, text in ("--title", title), ("--name", name):
         if text is not None and not text.strip():
             raise click.UsageError(f"{option} is empty; leave it out for the default.")
-    settings = WebSettings(runtime=runtime, expected=expected, litert_js=litert_js, title=title, name=name)
+    kept = keep_earlier(output, "web", force, ("title", "name", "licence"))
+    settings = WebSettings(runtime, expected, litert_js, title=kept["title"] or title, name=kept["name"])
     with one_size_of(open_bundle(bundle, verify=True), size) as picked:
+        say_least_steps(picked, min(steps or [picked.manifest.images.steps]))
         manifest = describe(
             picked,
-            steps=steps or _offered(picked.manifest.images.steps),
+            steps=steps or _offered(picked.manifest.images.steps, least_steps(picked)),
             scheduler=scheduler,
             guidance=guidance,
-            licence=licence,
+            licence=kept["licence"],
             report=load_export_report(report),
         )
         with component_progress() as on_progress:
@@ -102,9 +106,12 @@ def export_web(
     _print(web, output, manifest.weights.licence, as_json)
 
 
-def _offered(steps: int) -> tuple[int, ...]:
-    """Return the numbers of steps that a visitor chooses from: a few-step model has but its own."""
-    return (steps, steps // 2, 3 * steps // 2) if steps >= MANY else (steps,)
+def _offered(steps: int, least: int) -> tuple[int, ...]:
+    """Return the numbers of steps that a visitor chooses from: a few-step model has but its own.
+
+    None is below the `least` that the model's colours need, unless its own is.
+    """
+    return (steps, max(steps // 2, min(least, steps)), 3 * steps // 2) if steps >= MANY else (steps,)
 
 
 def _print(web: WebManifest, output: Path, licence: str | None, as_json: bool) -> None:

@@ -14,6 +14,7 @@ import click
 from msd.cli import options
 from msd.cli.command import Command
 from msd.cli.generate_options import pipeline_options, request_options
+from msd.cli.least_steps import say_least_steps
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import say, say_json
 from msd.cli.progress import step_progress
@@ -141,7 +142,8 @@ def _generate(
     """
     said = _say_remarks(pipeline, requests)
     _say_what_is_read(requests[0])
-    _say_least_steps(pipeline, requests[0])
+    if not requests[0].image:
+        say_least_steps(pipeline.bundle, requests[0].steps)
     seconds: list[float] = []
     with step_progress() as show:
 
@@ -216,18 +218,6 @@ def _preview_writer(folder: Path, every: int, runs: Mapping[int, int], force: bo
         for number in range(every, last + 1, every):
             check_output(path(seed, number), force)
     return write
-
-
-def _say_least_steps(pipeline: Pipeline, request: Request) -> None:
-    """Say where the demo is asked for fewer steps than its colours need, all of them from noise."""
-    from msd.models.demo.least_steps import LEAST_STEPS, is_demo
-
-    hashes = [file.sha256 for file in pipeline.bundle.manifest.source.files.values()]
-    if request.steps < LEAST_STEPS and not request.image and is_demo(hashes):
-        say(
-            f"warning: with fewer than {LEAST_STEPS} steps the demo may give other colours than asked",
-            err=True,
-        )
 
 
 def _say_what_is_read(request: Request) -> None:

@@ -8,9 +8,9 @@ with exporting(out) as staging:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from msd.errors import OutputExists
@@ -26,11 +26,15 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class ExportNote:
-    """The content of sd-export.json: `files` are paths in the folder, `model` is the bundle's hash."""
+    """The content of sd-export.json: `files` are paths in the folder, `model` is the bundle's hash.
+
+    `settings` are those that another export of the same app should have too, such as the app's package.
+    """
 
     platform: str
     model: str
     files: tuple[str, ...]
+    settings: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
 
@@ -62,21 +66,39 @@ def exporting(out: Path, needed: int = 0) -> Iterator[Path]:
         yield staging
 
 
-def finish(staging: Path, out: Path, platform: str, model: str) -> None:
-    """Move all files of `staging` to `out`, and remove those of an earlier export that this one lacks."""
+def finish(
+    staging: Path, out: Path, platform: str, model: str, settings: Mapping[str, str | None] | None = None
+) -> None:
+    """Move all files of `staging` to `out`, and remove those of an earlier export that this one lacks.
+
+    Those of `settings` that are not None are noted for `earlier_settings`.
+    """
     new = {path.relative_to(staging).as_posix() for path in staging.rglob("*") if path.is_file()}
     stale = _files(out) - new
-    (staging / NOTE).write_text(schema.dump(ExportNote(platform, model, tuple(sorted(new)))), "utf-8")
+    said = {name: value for name, value in (settings or {}).items() if value is not None}
+    note = ExportNote(platform, model, tuple(sorted(new)), said)
+    (staging / NOTE).write_text(schema.dump(note), "utf-8")
     publish(staging, out, NOTE, stale)
+
+
+def earlier_settings(out: Path, platform: str) -> dict[str, str]:
+    """Return the settings of an earlier export of a platform to `out`; none where its note cannot be read."""
+    note = _note(out)
+    return note.settings if note and note.platform == platform else {}
 
 
 def _files(out: Path) -> set[str]:
     """Return the files in an earlier export's note; none where the note cannot be read."""
+    note = _note(out)
+    return {name for name in note.files if _is_inside(name)} if note else set()
+
+
+def _note(out: Path) -> ExportNote | None:
     try:
         note: ExportNote = schema.load(ExportNote, out / NOTE, FORMAT, "an export's note")
     except (OSError, ValueError):
-        return set()
-    return {name for name in note.files if _is_inside(name)}
+        return None
+    return note
 
 
 def _is_inside(name: str) -> bool:

@@ -100,7 +100,8 @@ def export_android(
         _write_assets(contents.manifest, staging)
         if contents.expected:
             shutil.copyfile(contents.expected.path, staging / EXPECTED)
-        finish(staging, out, "android", contents.manifest.model)
+        kept = {"package": settings.package, "name": settings.name, "licence": settings.licence}
+        finish(staging, out, "android", contents.manifest.model, kept)
     return contents
 
 

@@ -25,6 +25,7 @@ from msd.files.atomic import atomic_write
 from msd.graph.ir import SIGNATURE
 from msd.measure.report.delegate_run import DelegateRun
 from msd.measure.report.report import Report
+from msd.models.demo.least_steps import is_demo
 from msd.models.families import title_of
 from msd.models.families.calls import Call, InputSource
 from msd.run.runtime.guidance import Guidance, Mode
@@ -37,6 +38,10 @@ from msd.tensor_spec import TensorSpec
 
 FORMAT = 4
 NAME = "sd-manifest.json"
+DEMO_NAME = "msd demo"
+UNTELLING = "checkpoint", "diffusers", "model", "weights"
+"""Names of checkpoints that do not say which one it is."""
+
 LARGEST_PREVIEW = 32_000_000
 """The size in bytes from which a decoder is too large for previews: it would stay open beside the U-Net."""
 
@@ -113,7 +118,8 @@ class Delegation:
 
 @dataclass(frozen=True)
 class WeightsOrigin:
-    """The origin of the weights: files by SHA-256, and the licence, None where it is unknown."""
+    """The origin of the weights: what people call them, files by SHA-256, and the licence, None where it is
+    unknown."""
 
     kind: str
     name: str
@@ -199,7 +205,7 @@ def describe(
         precision=precision,
         runtime=RUNTIME,
         versions={"msd": msd.__version__, **bundle.manifest.versions},
-        weights=_origin(source, licence),
+        weights=_origin(source, _name(bundle), licence),
         min_memory=min_memory or _memory(networks),
         preview=_preview(bundle, networks),
         image=image_facts(bundle, chosen, counts),
@@ -269,9 +275,17 @@ def _file(role: str, part: ConvertedFile) -> ModelFile:
     )
 
 
-def _origin(source: Source, licence: str | None) -> WeightsOrigin:
-    hashes = {name: file.sha256 for name, file in source.files.items()}
-    return WeightsOrigin(kind=source.kind, name=source.name, sha256=hashes, licence=licence)
+def _origin(source: Source, name: str, licence: str | None) -> WeightsOrigin:
+    hashes = {file: facts.sha256 for file, facts in source.files.items()}
+    return WeightsOrigin(kind=source.kind, name=name, sha256=hashes, licence=licence)
+
+
+def _name(bundle: Bundle) -> str:
+    """Return what people call the model: the checkpoint's name, or the bundle's where that says nothing."""
+    source = bundle.manifest.source
+    if is_demo(file.sha256 for file in source.files.values()):
+        return DEMO_NAME
+    return bundle.folder.resolve().name if source.name.lower() in UNTELLING else source.name
 
 
 def _memory(networks: Sequence[ModelFile]) -> int:

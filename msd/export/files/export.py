@@ -41,7 +41,7 @@ def export_files(
         )
         (models / "SHA256SUMS").write_text(sums(manifest), "utf-8")
         (staging / "README.md").write_text(_readme(manifest), "utf-8")
-        finish(staging, out, "files", manifest.model)
+        finish(staging, out, "files", manifest.model, {"licence": manifest.weights.licence})
 
 
 def _readme(manifest: AppManifest) -> str:

@@ -94,7 +94,8 @@ def export_web(
         (model / NAME).write_text(dump_manifest(web), "utf-8")
         (staging / "README.md").write_text(_readme(manifest, web), "utf-8")
         write_shell(staging)
-        finish(staging, out, "web", manifest.model)
+        kept = {"title": settings.title, "name": settings.name, "licence": manifest.weights.licence}
+        finish(staging, out, "web", manifest.model, kept)
     return web
 
 
