@@ -7,9 +7,13 @@ import { canCopy, canShare, copy, save, share } from './share.js';
  * @typedef {import('./protocol.js').Pixels} Pixels
  */
 
+const EMPTY = 'Your picture appears here.';
+const BEGUN = 'Your picture is being made.';
+
 /** The stage: a preview on its way, or a picture and what can be done with it. */
 export class Picture {
   #frame = find(HTMLElement, 'frame');
+  #empty = find(HTMLElement, 'empty');
   #canvas = find(HTMLCanvasElement, 'preview');
   #image = find(HTMLImageElement, 'picture');
   #caption = find(HTMLElement, 'caption');
@@ -39,6 +43,11 @@ export class Picture {
     this.#frame.style.aspectRatio = `${width} / ${height}`;
   }
 
+  /** Says that a picture is on its way, where there is none before it. */
+  begin() {
+    this.#empty.textContent = BEGUN;
+  }
+
   /**
    * Shows how a picture looks by now.
    *
@@ -65,7 +74,8 @@ export class Picture {
     if (this.#image.src) URL.revokeObjectURL(this.#image.src);
     this.#caption.hidden = !picture;
     this.#actions.hidden = !picture;
-    if (!picture) return this.#reveal(find(HTMLElement, 'empty'));
+    this.#empty.textContent = EMPTY;
+    if (!picture) return this.#reveal(this.#empty);
     this.resize(picture.width, picture.height);
     this.#image.src = URL.createObjectURL(picture.png);
     this.#image.alt = `The picture for: ${picture.settings.prompt}`;

@@ -117,6 +117,7 @@ export class Studio {
     };
     find(HTMLElement, 'stage').scrollIntoView({ block: 'nearest' });
     this.#remark([]);
+    this.#picture.begin();
     const made = await this.work.run({ ...task, onProgress: (progress) => this.#follow(progress) });
     if (!made) return this.#picture.restore();
     const seconds = (performance.now() - began) / 1000;
