@@ -17,8 +17,8 @@ from msd.export.app.tokenizer_files import MERGES, VOCABULARY
 LIMITS_SAID = f" The limits of\nGoogle Play are those of {LIMITS.read}: look them up before you publish."
 SERVICE = " The download of the model has a service of its own."
 ASSETS_SAID = (
-    "| `{folder}/` | the manifest, by which the app knows its model before the files arrive beside the same"
-    " manifest, and a tiny network that asks the GPU |\n"
+    "| `{folder}/` | the model's manifest once more, by which the app knows it before any file arrives, and a"
+    " tiny network to try the GPU with |\n"
 )
 
 

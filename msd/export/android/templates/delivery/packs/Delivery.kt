@@ -61,8 +61,9 @@ internal class Delivery(
         for (state in found) if (state.name() in packs) states[state.name()] = state
         found.forEach(::take)
     } catch (problem: ExecutionException) {
+        val sentence = "Google Play does not deliver the model: ${problem.cause?.message}"
         val code = (problem.cause as? AssetPackException)?.errorCode
-            ?: throw BadFile("Google Play delivers no model: ${problem.cause?.message}", problem, Why.Unreachable)
+            ?: throw BadFile(sentence, problem, Why.Unreachable)
         fail(code)
     }
 
