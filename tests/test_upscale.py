@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from msd.bundle import Bundle, open_bundle
+from msd.cli.bench import bench
 from msd.cli.convert import convert
 from msd.cli.export import export_files
 from msd.cli.generate import generate
@@ -219,3 +220,10 @@ def test_apps_leave_the_upscaler_out(source: Path) -> None:
     assert "apps and pages do not enlarge images yet, so that upscaler.tflite is left out" in result.output
     assert not (source / "files" / "SDModels" / "upscaler.tflite").exists()
     assert "upscaler" not in json.loads((source / "files/SDModels/sd-manifest.json").read_text())["calls"]
+
+
+def test_a_folder_of_an_upscaler_alone_is_measured(source: Path) -> None:
+    bundle = bundle_of(source, "compact-2", "float16")
+    result = CliRunner().invoke(bench, [str(bundle.folder), "--backend", "litert-cpu", "--max-seconds", "1"])
+    assert result.exit_code == 0, result.output
+    assert UPSCALER in result.output

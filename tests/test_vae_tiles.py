@@ -23,7 +23,7 @@ from msd.run.runners.engine import Engine
 from msd.run.runners.registry import find_backend
 from msd.run.runners.runner import Conditions
 from msd.run.runtime.components import open_component
-from msd.run.runtime.decode import decode_latent
+from msd.run.runtime.decode import decode_latent, decoder_runs
 from msd.run.runtime.image_encoder import encode_pixels
 from tests import checkpoints, photos, tiny_autoencoders
 
@@ -135,6 +135,11 @@ def images(folder: Path) -> dict[str, np.ndarray]:
             assert result.exit_code == 0, result.output
             found[f"{name} {kind}"] = np.asarray(Image.open(path)).astype(float)
     return found
+
+
+def test_a_decoder_runs_for_each_tile(images: dict[str, np.ndarray], folder: Path) -> None:
+    assert decoder_runs(open_bundle(folder / "alone")) == 9
+    assert decoder_runs(open_bundle(folder / "two")) == 1
 
 
 @pytest.mark.parametrize("kind", ["text", "image"])

@@ -11,6 +11,7 @@ from msd.measure.bench.result import ImageGeneration, ImageTime, Measurement
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.run.runners.engine import Engine
 from msd.run.runners.interpreter import one_line
+from msd.run.runtime.decode import decoder_runs
 from msd.run.runtime.execution import Execution
 from msd.run.runtime.guidance import Guidance
 from msd.run.runtime.needs import require_prompts_suffice
@@ -33,7 +34,7 @@ def image_time(
     """
     images = bundle.manifest.images.unless(steps, None)
     seconds = {m.component: m.timings.typical for m in measurements}
-    if not set(bundle.manifest.components) <= set(seconds):
+    if not {*bundle.manifest.components, *bundle.family.required} <= set(seconds):
         return None
     wiring = bundle.wiring
     rows = Guidance.of(bundle, images.guidance).rows
@@ -45,7 +46,7 @@ def image_time(
         encoding=passes * sum(seconds[call.component] for call in wiring.of_prompts)
         + sum(seconds[call.component] for call in wiring.conditions),
         step=passes * sum(seconds[call.component] for call in wiring.steps) * runs / images.steps,
-        decoding=seconds[wiring.decoder.component],
+        decoding=seconds[wiring.decoder.component] * decoder_runs(bundle),
         drawn=generation,
     )
 

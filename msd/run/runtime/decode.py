@@ -10,10 +10,10 @@ from msd.models.families import title_of
 from msd.run.runtime.components import LoadedNetwork
 from msd.run.runtime.finite import require_finite, require_picture
 from msd.run.runtime.image import pixels
-from msd.run.runtime.needs import tensor_of
+from msd.run.runtime.needs import decoded_cells, latent_shape, tensor_of
 from msd.run.runtime.paste import Levels, paste
 from msd.run.runtime.request import Request
-from msd.run.runtime.tiles import Tiling, joined_rows
+from msd.run.runtime.tiles import Tiling, joined_rows, spans
 
 Float = npt.NDArray[np.float32]
 
@@ -45,3 +45,10 @@ def decode_latent(decoder: LoadedNetwork, given: str, made: str, latent: Float) 
 
     _, height, width, _ = latent.shape
     return np.concatenate([*joined_rows(height, width, Tiling.of(rows, columns), scale, run)])
+
+
+def decoder_runs(bundle: Bundle) -> int:
+    """Return how often the decoder runs for an image: once, or once for each tile."""
+    (rows, columns), (_, height, width, _) = decoded_cells(bundle), latent_shape(bundle)
+    overlap = Tiling.of(rows, columns).overlap
+    return len(spans(height, rows, overlap)) * len(spans(width, columns, overlap))

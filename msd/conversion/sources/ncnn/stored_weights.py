@@ -39,7 +39,7 @@ def read_weights(path: Path, layers: Iterable[NcnnLayer]) -> list[NcnnWeights]:
     """
     try:
         with path.open("rb") as file:
-            reader = _Reader(StoredFile(path, KIND, stamp_of(file)))
+            reader = _Offsets(StoredFile(path, KIND, stamp_of(file)))
     except OSError as error:
         raise BadCheckpoint(f"{path} cannot be read ({error.strerror})") from error
     found = [NcnnWeights(layer, tuple(reader.take(layer))) for layer in layers if layer.kind in TAKES]
@@ -48,7 +48,7 @@ def read_weights(path: Path, layers: Iterable[NcnnLayer]) -> list[NcnnWeights]:
     return found
 
 
-class _Reader:
+class _Offsets:
     """The place in the file up to which the weights have been assigned to layers."""
 
     def __init__(self, file: StoredFile) -> None:
