@@ -249,10 +249,10 @@ class Bundle:
         """Return the manifest's entry for a component; raises BadBundle if there is no such component."""
         if name not in self.manifest.components:
             if name in self.family.names and (option := self.family.component(name).option):
-                raise BadBundle(
-                    f"{self.folder} has no {name}; msd-convert CHECKPOINT {option} -o OUT writes one"
-                )
-            raise BadBundle(f"{self.folder} has no {name}; {self._need(name)}")
+                need = f"msd-convert CHECKPOINT {option} -o OUT writes one"
+            else:
+                need = self._need(name)
+            raise BadBundle(f"{self.folder} has no {name}; {need}")
         return self.manifest.components[name]
 
     @property

@@ -18,6 +18,7 @@ from typing import Any
 import msd
 from msd.bundle import Bundle, ConvertedFile, Source
 from msd.errors import BadBundle, BadConfig, BadReport
+from msd.export.app.requirements import require_runs
 from msd.export.app.schedules import ImageFacts, Schedule, image_facts, schedules
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY, tokenizer_texts
 from msd.files import schema
@@ -29,7 +30,7 @@ from msd.models.demo.least_steps import is_demo
 from msd.models.families import title_of
 from msd.models.families.calls import Call, InputSource
 from msd.run.runtime.guidance import Guidance, Mode
-from msd.run.runtime.needs import decoded_cells, latent_shape, require_generates
+from msd.run.runtime.needs import latent_shape
 from msd.run.runtime.numbers import COUNTS
 from msd.run.runtime.scheduler import bundle_scheduler, name_of_kind
 from msd.run.runtime.timestep import frequencies
@@ -182,7 +183,7 @@ def describe(
     delegate, BadReport for a report without any of its files, and BadConfig for an
     impossible number of steps, precision or tokenizer.
     """
-    _check(bundle, precision)
+    require_runs(bundle, precision)
     images = bundle.manifest.images.unless(None, guidance)
     configuration, source = bundle.manifest.configuration, bundle.manifest.source
     chosen = bundle_scheduler(bundle, scheduler)
@@ -244,26 +245,6 @@ def load_manifest(path: Path) -> AppManifest:
 def manifest_schema() -> dict[str, Any]:
     """Return the JSON Schema of sd-manifest.json."""
     return schema.document(AppManifest)
-
-
-def _check(bundle: Bundle, precision: str) -> None:
-    require_generates(bundle)
-    if set(bundle.family.lookups) & set(bundle.manifest.components):
-        raise BadBundle(
-            f"{bundle.folder} is for TensorFlow Lite's delegate, and an app runs LiteRT's;"
-            " convert with another recipe than tflite-gpu-w8"
-        )
-    if latent_shape(bundle)[1:3] != decoded_cells(bundle):
-        raise BadBundle(
-            f"{bundle.folder} decodes in tiles, which apps do not yet; convert it without --vae-tile"
-        )
-    if bundle.wiring.edited:
-        raise BadBundle(
-            f"{bundle.folder} edits images, with guidance by the image too, which apps and pages do not have;"
-            " msd generate --image edits one"
-        )
-    if precision not in ("fp16", "fp32"):
-        raise BadConfig(f"precision {precision!r} is not known; there are fp16 and fp32")
 
 
 def _file(role: str, part: ConvertedFile) -> ModelFile:

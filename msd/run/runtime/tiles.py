@@ -39,7 +39,7 @@ class Tiling:
 
 
 @dataclass(frozen=True, eq=False)
-class Span:
+class Stretch:
     """A tile along one axis: where it begins, and the share of each of its cells, from 0 to 1.
 
     Of every cell, the shares of all spans are 1 together.
@@ -49,7 +49,7 @@ class Span:
     shares: Float
 
 
-def spans(size: int, tile: int, overlap: int, multiple: int = 1) -> list[Span]:
+def spans(size: int, tile: int, overlap: int, multiple: int = 1) -> list[Stretch]:
     """Return the spans of `tile` cells that cover `size`, which is not smaller, in order.
 
     One fades into the next over half of `overlap`.
@@ -62,7 +62,7 @@ def spans(size: int, tile: int, overlap: int, multiple: int = 1) -> list[Span]:
     for start, before, after in zip(starts, [None, *middles], [*middles, None], strict=True):
         cells = np.arange(start, start + tile, dtype=np.float32) + 0.5
         shares = _rise(cells, before, overlap / 2, 1) - _rise(cells, after, overlap / 2, 0)
-        found.append(Span(start, shares))
+        found.append(Stretch(start, shares))
     return found
 
 
@@ -91,7 +91,7 @@ def joined_rows(rows: int, columns: int, tiling: Tiling, scale: int, run: Run) -
         ahead = strip[done:].copy()
 
 
-def _strip(top: int, across: list[Span], tiling: Tiling, scale: int, run: Run) -> Float:
+def _strip(top: int, across: list[Stretch], tiling: Tiling, scale: int, run: Run) -> Float:
     """Return a row of tiles, joined."""
     strip: Float | None = None
     for span in across:
