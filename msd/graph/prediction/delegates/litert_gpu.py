@@ -66,6 +66,7 @@ from msd.graph.prediction.rules.data_movement import (
     slice_indices,
     slices_to_its_result,
     update_fits,
+    whole_slices,
     with_a_rank,
 )
 from msd.graph.prediction.rules.interface import GraphCheck, returned_inputs
@@ -120,10 +121,6 @@ POOL: Row = (
 )
 RESIZE: Row = (version(3), *ONE, FIXED)
 PADS: Row = (*ONE, paddings_shape(), FIXED, is_constant(1, "paddings", {"INT32"}))
-PADDED: Row = (
-    pads_floats("BOOL").until("2.1.6").at(MEASURED),
-    pads_floats().since("2.2.0").at(MEASURED),
-)
 SELECTS: Row = (version(1), arity(3), dtype(0, "a condition", FLOAT | {"BOOL"}), select_branches())
 
 UNARIES = (
@@ -245,7 +242,7 @@ MOVES: dict[str, Row] = {
     "CONCATENATION": (*versions(2, "2.1.5", 6), activation()),
     "PACK": versions(4, "2.1.6", 5),
     "UNPACK": (is_runtime(0, "input").at(MEASURED),),
-    "PAD": (version(5), *PADS, *PADDED),
+    "PAD": (version(5), *PADS, pads_floats().at(MEASURED)),
     "PADV2": (version(5), *PADS, pads_floats().at(MEASURED)),
     "MIRROR_PAD": (version(5), attribute("mode", [0]), *PADS),
     "TILE": (*ONE, FIXED, LIMIT.cured_by("resize_upsample")),
@@ -298,7 +295,7 @@ REDUCTIONS: dict[str, Row] = {
         dtype(0, "an input", FLOAT),
         is_constant(1, "axis", {"INT32"}),
     ),
-    "TOPK_V2": (version(1), runtime(1), results(2), is_constant(1, "count")),
+    "TOPK_V2": (version(1), runtime(1), results(2), is_constant(1, "count"), whole_slices().at(MEASURED)),
 }
 
 COMPOSITES: dict[str, Row] = {

@@ -1,6 +1,6 @@
 """Checks of some releases of litert-gpu: what they alone reject, refuse or compute wrong.
 
-All were measured (docs/results/oracle-by-version.json), and each in a second spelling (docs/delegates.md).
+All were measured: docs/results/oracle-by-version.json; docs/delegates.md has them as a table.
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ def _lower_rank_first(view: View) -> Flaw | None:
 
 
 def _ids_of_rank_two(view: View) -> Flaw | None:
+    """Only indices that are an input of the graph."""
     ids = view.operands[0]
+    if ids.producer is not None:
+        return None
     return (
         (f"has indices of shape {shape_text(ids.shape)}; use rank 1", (ids,)) if len(ids.shape) > 1 else None
     )

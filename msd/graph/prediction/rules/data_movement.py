@@ -215,18 +215,25 @@ def paddings_shape() -> Check:
     return Check("rank", test)
 
 
-def pads_floats(*more: str) -> Check:
-    """The padded tensor is float, or one of `more`: the shader for other types does not compile."""
+def pads_floats() -> Check:
+    """The padded tensor is float: the shader for other types does not compile."""
 
     def test(view: View) -> Flaw | None:
         x = view.operands[0]
-        return (
-            None
-            if x.dtype in (*FLOATS, *more)
-            else (f"pads {x.dtype}, for which the shader does not compile", (x,))
-        )
+        return None if x.dtype in FLOATS else (f"pads {x.dtype}, for which the shader does not compile", (x,))
 
     return Check("shader", test)
+
+
+def whole_slices() -> Check:
+    """The last axis is a multiple of 4: for others the graph is refused."""
+
+    def test(view: View) -> Flaw | None:
+        x = view.operands[0]
+        clause = f"has shape {shape_text(x.shape)}; the last axis must be a multiple of 4"
+        return (clause, (x,)) if x.shape and x.shape[-1] % 4 else None
+
+    return Check("graph", test)
 
 
 def one_image() -> Check:
