@@ -4,8 +4,7 @@
     vae_encoder.tflite   on request, and in bundles of models that read an image, such as those for inpainting
     controlnet_NAME.tflite   of each ControlNet, whose residuals the U-Net then takes
     token_embedding.tflite   before the text encoder, in bundles for TensorFlow Lite's GPU delegate alone
-    tokenizer/           vocab.json, merges.txt, tokenizer_config.json, special_tokens_map.json
-    scheduler/           scheduler_config.json
+    tokenizer/  scheduler/   vocab.json, merges.txt, and both's configurations
     manifest.json        this module's `Manifest`
 
 `open_bundle` reads such a folder; `file_facts` and `dump_manifest` help to write one.

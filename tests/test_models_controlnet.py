@@ -15,10 +15,8 @@ from msd.conversion.sources.weight_file import read_contents
 from msd.graph.parity import psnr
 from msd.models.config import ControlledUNetConfig, UNetConfig
 from msd.models.control_config import ControlNetConfig
-from msd.models.controlnet import controlnet
 from msd.models.networks import Size
 from msd.models.structure import VariableSpec
-from msd.models.unet import unet
 from tests import checkpoints, controlnets
 from tests.drawings import nchw, nhwc
 
@@ -48,6 +46,8 @@ class Steered:
             for name, (shape, _) in self.config.inputs(self.size).items()
         }
         self.given["timestep"] = np.float32([981, 3])
+        from msd.models.controlnet import controlnet
+
         self.found = {
             name: np.asarray(value)
             for name, value in loaded(controlnet(self.config, self.size, "c"), folder / "control")(
@@ -92,6 +92,8 @@ def test_residuals_are_diffusers_times_their_scales(steered: Steered) -> None:
 def test_a_unet_adds_residuals_where_diffusers_does(steered: Steered, tmp_path: Path) -> None:
     steered.unet.save_pretrained(tmp_path)
     config = ControlledUNetConfig.of(UNetConfig.from_diffusers(dict(steered.unet.config), "unet"))
+    from msd.models.unet import unet
+
     model = loaded(unet(config, steered.size, "u"), tmp_path)
     shared = {name: steered.given[name] for name in ("latent", "timestep", "context")}
     found = np.asarray(model(shared | steered.found)["noise"])
@@ -108,6 +110,8 @@ def test_a_unet_adds_residuals_where_diffusers_does(steered: Steered, tmp_path: 
 
 def test_a_scale_of_zero_makes_zeros(steered: Steered, tmp_path: Path) -> None:
     steered.control.save_pretrained(tmp_path)
+    from msd.models.controlnet import controlnet
+
     model = loaded(controlnet(steered.config, steered.size, "c"), tmp_path)
     made = model({**steered.given, "scale": np.zeros_like(steered.given["scale"])})
     assert not any(np.any(np.asarray(each)) for each in made.values())
