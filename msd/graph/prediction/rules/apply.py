@@ -20,7 +20,8 @@ def predict(model: Model, delegate: str, release: str | None = None) -> tuple[Fi
     Raises BadConfig for a delegate without rules, and for a release older than all with rules.
     """
     rules = find_delegate(delegate).rules
-    return tuple(_findings(model, rules.under(release or rules.default)))
+    wanted = release or rules.default
+    return tuple(_findings(model, rules.under(wanted) if wanted else rules))
 
 
 def _findings(model: Model, rules: RuleSet) -> Iterator[Finding]:

@@ -26,8 +26,8 @@ class RuleSet:
     knows the kinds in `unjudged`, but no rule here decides when it supports them; it does not know any other
     kind without an entry. `source` is LiteRT's file with the rules, `parsers` the one with the list of kinds.
     `cures` names the rewrite that does without a kind that it does not know. `graphs` are checks of a graph's
-    inputs and outputs. `releases` are those with rules here, in order, `default` the one that msd
-    installs, and `spans` those that know a kind, where not all do.
+    inputs and outputs. `releases` are those with rules here, in order, `default` the one that msd installs,
+    and `spans` those that know a kind, where not all do; none where the rules are of one release alone.
     """
 
     name: str
@@ -45,7 +45,7 @@ class RuleSet:
     spans: Mapping[str, Span] = field(default_factory=dict)
 
     def under(self, release: str) -> RuleSet:
-        """Return the rules of one release; raises BadConfig for one older than all with rules here."""
+        """Return the rules of one of several releases; raises BadConfig for one older than all of them."""
         known = require_known(release, self.releases, self.name)
         rules = {kind: row for kind, row in self.rules.items() if known in self.spans.get(kind, ALWAYS)}
         return replace(
