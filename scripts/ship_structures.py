@@ -13,17 +13,21 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import click
 
+from msd.conversion.activations import CELLS
 from msd.errors import BadModelFile
 from msd.files import schema
 from msd.files.fingerprint import code_fingerprint
 from msd.models.demo import CHECKPOINT
+from msd.models.families import Family
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION, UPSCALER
+from msd.models.families.stable_diffusion_xl import STABLE_DIFFUSION_XL
 from msd.models.networks import Network, Size, networks, read_configs, size_of
 from msd.models.shipped_structures import (
     CODE,
@@ -40,6 +44,7 @@ from msd.models.trace import trace
 from msd.models.upscaler_config import TILE, CompactConfig, RrdbConfig
 
 MODELS = Path(__file__).parent.parent / "configs" / "models"
+XL = MODELS / "xl"
 BATCHES = (1, 2)
 TINY = {"_class_name": "AutoencoderTiny"}
 """The config.json of TAESD, which leaves every setting as it is by default."""
@@ -66,10 +71,15 @@ def public_models() -> dict[str, Mapping[str, Any]]:
     return {"demo": demo, **public}
 
 
-def networks_of(parsed: Mapping[str, Any], batch: int) -> dict[str, Network]:
-    """Return the networks of a model, by component, for images of its own size."""
-    configs = read_configs(STABLE_DIFFUSION, parsed)
-    return networks(STABLE_DIFFUSION, configs, size_of(STABLE_DIFFUSION, configs, batch=batch))
+def networks_of(
+    parsed: Mapping[str, Any], batch: int, family: Family = STABLE_DIFFUSION, most_cells: int | None = None
+) -> dict[str, Network]:
+    """Return the networks of a model, by component, for images of its own size, or of fewer cells."""
+    configs = read_configs(family, parsed)
+    size = size_of(family, configs, batch=batch)
+    if most_cells:
+        size = replace(size, rows=min(size.rows, most_cells), columns=min(size.columns, most_cells))
+    return networks(family, configs, size)
 
 
 def public_networks() -> Iterator[Named]:
@@ -82,9 +92,22 @@ def public_networks() -> Iterator[Named]:
                 tiny = networks_of({**parsed, "vae": TINY}, batch)
                 for component in ("vae_encoder", "vae_decoder"):
                     yield f"{model} with TAESD {component}, batch {batch}", tiny[component]
+    yield from _of_xl()
     size = Size(rows=TILE, columns=TILE, scale=1)
     for name, config in UPSCALERS.items():
         yield name, networks(STABLE_DIFFUSION, {UPSCALER.name: config}, size)[UPSCALER.name]
+
+
+def _of_xl() -> Iterator[Named]:
+    """Yield the networks of Stable Diffusion XL, and those that a conversion measures activations in."""
+    for path in sorted(XL.glob("*.toml")):
+        parsed = tomllib.loads(path.read_text("utf-8"))
+        for batch in BATCHES:
+            for component, network in networks_of(parsed, batch, STABLE_DIFFUSION_XL).items():
+                yield f"{path.stem} {component}, batch {batch}", network
+        small = networks_of(parsed, 1, STABLE_DIFFUSION_XL, CELLS)
+        for component in ("vae_encoder", "vae_decoder"):
+            yield f"{path.stem} {component}, {CELLS} cells a side", small[component]
 
 
 def by_file() -> dict[str, list[Named]]:

@@ -1,9 +1,10 @@
-"""Time SD 2.1's U-Net on wgpu-native, on Dawn, and on Dawn with matrix units, at several sizes of latents.
+"""Time a U-Net on wgpu-native, on Dawn, and on Dawn with matrix units, at several sizes of latents.
 
     python -m scripts.lab.bench_dawn trace build 64x64 96x96 48x80 128x128    # needs TensorFlow
     python -m scripts.lab.bench_dawn measure build 64x64 96x96 48x80 128x128 --peer 96x96 -o found.json
+    python -m scripts.lab.bench_dawn measure build 128x128 --model sdxl-base -o found.json
 
-The two halves may run on different machines; the second needs wgpudawn. Weights are int8, drawn from a seed.
+It is SD 2.1's, or that of --model. The two halves may run on different machines; the second needs wgpudawn. Weights are int8, drawn from a seed.
 Runs of all variants take turns, four at a time, of which the first is left out, from inputs on the GPU to
 outputs on it; LiteRT's delegate is timed with the copies, and so are its peers then.
 """
@@ -41,7 +42,7 @@ from scripts.figures import save_figures
 from scripts.judge_full_size import write_random
 from scripts.lab.bench_engine import described
 
-MODEL = "sd21-base"
+MODELS = ("sd21-base", "sdxl-base")
 VARIANTS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "wgpu": ("wgpu", ()),
     "dawn, without matrices": ("dawn", ("matrices",)),
@@ -64,31 +65,38 @@ def main() -> None:
 @main.command("trace")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("sizes", nargs=-1, required=True)
-def trace_sizes(folder: Path, sizes: tuple[str, ...]) -> None:
+@click.option("--model", type=click.Choice(MODELS), default=MODELS[0])
+def trace_sizes(folder: Path, sizes: tuple[str, ...], model: str) -> None:
     """Write to FOLDER the U-Net's structure for each of SIZES, rows x columns of latents."""
-    from msd.models.families.stable_diffusion import STABLE_DIFFUSION
+    from msd.models.families import find_family
     from msd.models.networks import networks, read_configs, size_of
     from msd.models.trace import trace
 
-    configs = read_configs(STABLE_DIFFUSION, tomllib.loads(Path(f"configs/models/{MODEL}.toml").read_text()))
+    is_xl = model == "sdxl-base"
+    family = find_family("stable-diffusion-xl" if is_xl else "stable-diffusion")
+    config = Path(f"configs/models/{'xl/' * is_xl}{model}.toml")
+    configs = read_configs(family, tomllib.loads(config.read_text()))
     folder.mkdir(parents=True, exist_ok=True)
     for size in sizes:
         rows, columns = map(int, size.split("x"))
-        wanted = replace(size_of(STABLE_DIFFUSION, configs), rows=rows, columns=columns)
-        network = networks(STABLE_DIFFUSION, configs, wanted)["unet"]
-        save_structure(trace(network.build, network.inputs), structure(folder, size))
+        wanted = replace(size_of(family, configs), rows=rows, columns=columns)
+        network = networks(family, configs, wanted)["unet"]
+        save_structure(trace(network.build, network.inputs), structure(folder, model, size))
 
 
 @main.command("measure")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True))
 @click.argument("sizes", nargs=-1, required=True)
 @click.option("--peer", "peers", multiple=True, help="Time LiteRT's delegate too at this size.")
+@click.option("--model", type=click.Choice(MODELS), default=MODELS[0])
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-def measure_sizes(folder: Path, sizes: tuple[str, ...], peers: tuple[str, ...], output: Path) -> None:
+def measure_sizes(
+    folder: Path, sizes: tuple[str, ...], peers: tuple[str, ...], model: str, output: Path
+) -> None:
     """Write a row for each of SIZES, whose structures are in FOLDER, as JSON to OUTPUT."""
-    report = described(PACKAGES) | {"model": MODEL, "component": "unet", "recipe": "gpu-w8"}
+    report = described(PACKAGES) | {"model": model, "component": "unet", "recipe": "gpu-w8"}
     with tempfile.TemporaryDirectory() as temporary, ProcessPoolExecutor(len(sizes)) as pool:
-        made = pool.map(partial(prepared, folder, Path(temporary)), sizes)
+        made = pool.map(partial(prepared, folder, Path(temporary), model), sizes)
         for size, (path, row, inputs, expected) in zip(sizes, made, strict=True):
             report["rows"].append(row)
             row |= in_turn(path, inputs, expected)
@@ -98,15 +106,20 @@ def measure_sizes(folder: Path, sizes: tuple[str, ...], peers: tuple[str, ...], 
             click.echo(json.dumps(row), err=True)
 
 
-def structure(folder: Path, size: str) -> Path:
-    """Return the file of a size's structure."""
-    return folder / f"{MODEL}-unet-{size}.zip"
+def structure(folder: Path, model: str, size: str) -> Path:
+    """Return the file of the structure of a model's U-Net at a size."""
+    return folder / f"{model}-unet-{size}.zip"
 
 
-def prepared(folder: Path, to: Path, size: str) -> tuple[Path, Row, dict[str, Array], dict[str, Array]]:
+def prepared(
+    folder: Path, to: Path, model: str, size: str
+) -> tuple[Path, Row, dict[str, Array], dict[str, Array]]:
     """Return the file with random weights, its counts, its inputs, and the CPU's outputs for small sizes."""
     path = to / f"unet-{size}.tflite"
-    row = {"latents": size, **write_random(load_structure(structure(folder, size)), path, "unet", "gpu-w8")}
+    row = {
+        "latents": size,
+        **write_random(load_structure(structure(folder, model, size)), path, "unet", "gpu-w8"),
+    }
     with Interpreter(path, threads=max(1, (os.cpu_count() or 1) // 3), float_weights=True) as cpu:
         inputs = random_inputs(cpu.inputs.values())
         small = int(np.prod([int(n) for n in size.split("x")])) <= LARGEST_ON_CPU
