@@ -222,7 +222,7 @@ def test_a_pruned_unit_in_no_block_is_refused() -> None:
     [
         ([Recipe("two", (Line("int8"), Line("int4")))], "two is no candidate: it should have one line"),
         ([Recipe("part", (Line("int8", name=("x.*",)),))], "part is no candidate"),
-        ([Recipe("thin", (Line("int8"),), prune={"part": 1})], r"\[prune\] has no part"),
+        ([Recipe("thin", (Line("int8"),), prune={"part": 1})], r"\[prune\]: unknown key 'part'"),
         ([Recipe("fed", (Line("int8"),), prune=FED)], "fed prunes on a calibration.* give --calibration"),
         ([HALF, Recipe("fed", (Line("int8"),), prune=FED)], "fed and half prune by another criterion"),
         ([HALF, Recipe("not", (Line("int8"),), prune={"refit": False})], "not and half prune by another"),

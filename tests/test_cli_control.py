@@ -253,7 +253,7 @@ def test_a_bundle_that_lost_a_controlnet_says_what_writes_one(folder: Path, tmp_
     )
     result = call("bench", tmp_path / "out", "--component", "controlnet_depth")
     assert result.exit_code != 0
-    assert "msd convert --controlnet PATH:depth writes one" in result.output
+    assert "msd-convert CHECKPOINT --controlnet PATH:depth -o OUT writes one" in result.output
 
 
 def test_a_controlnet_without_a_tensor_is_refused(folder: Path, tmp_path: Path) -> None:

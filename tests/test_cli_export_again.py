@@ -70,7 +70,7 @@ def test_a_package_in_a_note_that_no_app_can_have_is_refused(bundle: Path, tmp_p
     path = tmp_path / "out/sd-export.json"
     path.write_text(json.dumps(note(tmp_path / "out") | {"settings": {"package": '"; evil'}}))
     result = CliRunner().invoke(msd, ["export-android", str(bundle), "-o", str(tmp_path / "out"), "--force"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "is not an app's package" in result.stderr
 
 

@@ -34,9 +34,12 @@ OLD = {
     [
         ("nonsense", "is not an interface"),
         ('description = "x"\nsource = "y"\n[networks]\n', "it names no networks"),
-        (changed(top="colour = 1\n[networks"), "has no colour"),
-        (changed(outputs=OLD["outputs"] + '\nkey = "x"'), "vae_decoder has no key"),
-        (changed(inputs='inputs = [{ nam = "z", of = "latent" }]'), "inputs has no nam; did you mean name?"),
+        (changed(top="colour = 1\n[networks"), "unknown key 'colour'"),
+        (changed(outputs=OLD["outputs"] + '\nkey = "x"'), "vae_decoder: unknown key 'key'"),
+        (
+            changed(inputs='inputs = [{ nam = "z", of = "latent" }]'),
+            "inputs: unknown key 'nam'; did you mean name?",
+        ),
         (changed(inputs='inputs = [{ name = "z" }]'), "lacks 'of'"),
         (changed(inputs='inputs = [{ name = "z", of = "latent", layout = "CHW" }]'), "is 'CHW', not one of"),
         (changed(inputs='inputs = [{ name = "z", of = "latent", rows = 3 }]'), "has 'z' of 3 rows"),

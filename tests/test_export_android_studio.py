@@ -25,7 +25,7 @@ KEPT = ["ENCODING", "COMPILING", "ENCODING", *STEPS]
 """The same when the U-Net was kept, too."""
 
 REMARK = "The model hardly knows these words: circle"
-COMPILING = "Compiling for the GPU: U-Net. The first time takes longest."
+COMPILING = "Compiling the model for the GPU. The first time takes longest."
 ANDROID_9 = "-Dandroid.os.Build.VERSION.SDK_INT=28"
 WRITE = "android.permission.WRITE_EXTERNAL_STORAGE"
 

@@ -52,9 +52,13 @@ def inferred_by(function: opset.Infer, *but: str) -> list[str]:
     return sorted(k for k in kinds if opset.spec(k).infer is function and k not in but)
 
 
-@pytest.mark.parametrize("kind", inferred_by(shapes.same, "CAST", "DEQUANTIZE"))
+@pytest.mark.parametrize("kind", inferred_by(shapes.same, "CAST", "DEQUANTIZE", "PRELU"))
 def test_elementwise_operators_keep_the_shape(kind: str) -> None:
     check(lambda new, x: getattr(new, kind)(x), X)
+
+
+def test_prelu_keeps_the_shape_of_what_it_slopes() -> None:
+    check(lambda new, x: new.PRELU(x, np.full((1, 1, 7), 0.25, np.float32)), X)
 
 
 @pytest.mark.parametrize("dtype", ["INT32", "INT64", "BOOL", "FLOAT16"])

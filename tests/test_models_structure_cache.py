@@ -71,7 +71,7 @@ def test_every_fact_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         replace(one, inputs={"y": ((1, 4), "float32")}),
     ]
     keys = {network_key(n) for n in (one, *others)}
-    for name in ("version", "code_fingerprint"):
+    for name in ("installed_versions", "code_fingerprint"):
         with monkeypatch.context() as patch:
             patch.setattr(structure_cache, name, lambda *_: "another")
             keys.add(network_key(one))

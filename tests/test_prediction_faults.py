@@ -99,8 +99,8 @@ def test_every_description_is_read_and_names_a_public_report() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"colour": '"red"'}, "has no colour"),
-        ({"versoins": '["2.1"]'}, "has no versoins; did you mean versions?"),
+        ({"colour": '"red"'}, "unknown key 'colour'"),
+        ({"versoins": '["2.1"]'}, "unknown key 'versoins'; did you mean versions?"),
         ({"title": ""}, "lacks 'title'"),
         ({"happens": "3"}, "happens is 3, not of type string"),
         ({"versions": '["2.1.3, 2.1.5"]'}, "'2.1.3, 2.1.5' is no version; write one such as '2.1.5'"),

@@ -67,5 +67,5 @@ def test_one_that_is_lost_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_not_installed_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness, "_version", lambda package: None)
+    monkeypatch.setattr(witness, "installed_versions", lambda *names: {})
     assert witnesses(tmp_path / "any.tflite", 1) == ()

@@ -204,7 +204,7 @@ def test_generate_without_an_upscaler_is_refused(source: Path) -> None:
     assert result.exit_code == 0, result.output
     refused = CliRunner().invoke(generate, [str(out), "-p", "a hill", "--upscale", "4"])
     assert refused.exit_code == 1
-    assert "has no upscaler; msd convert --upscaler PATH writes one" in refused.output
+    assert "has no upscaler; msd-convert CHECKPOINT --upscaler PATH -o OUT writes one" in refused.output
     wanting = CliRunner().invoke(
         convert, [str(source / "source"), "-o", str(source / "n"), "--also", UPSCALER]
     )

@@ -4,9 +4,10 @@
     python -m scripts.lab.bench_dawn measure build 64x64 96x96 48x80 128x128 --peer 96x96 -o found.json
     python -m scripts.lab.bench_dawn measure build 128x128 --model sdxl-base -o found.json
 
-It is SD 2.1's, or that of --model. The two halves may run on different machines; the second needs wgpudawn. Weights are int8, drawn from a seed.
-Runs of all variants take turns, four at a time, of which the first is left out, from inputs on the GPU to
-outputs on it; LiteRT's delegate is timed with the copies, and so are its peers then.
+It is SD 2.1's, or that of --model. The two halves may run on different machines; the second needs wgpudawn.
+Weights are int8, drawn from a seed. Runs of all variants take turns, four at a time, of which the first is
+left out, from inputs on the GPU to outputs on it; LiteRT's delegate is timed with the copies, and so are its
+peers then.
 """
 
 from __future__ import annotations

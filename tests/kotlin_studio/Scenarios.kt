@@ -35,7 +35,6 @@ private val SCENARIOS: Map<String, (JSONObject) -> JSONObject> = mapOf(
     "awake" to { said("phases" to Phase.values().filter { it.computes }.map { it.name }) },
     "reasons" to ::reasons,
     "remarks" to ::remarks,
-    "names" to ::names,
 )
 
 public fun main() {

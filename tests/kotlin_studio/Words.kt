@@ -60,10 +60,3 @@ internal fun remarks(command: JSONObject): JSONObject {
     val context = PhoneContext(File(command.getString("home")))
     return said(*REMARKS.map { (name, remark) -> name to Remarks(context).of(remark) }.toTypedArray())
 }
-
-/** Returns the names of networks by their roles. */
-internal fun names(command: JSONObject): JSONObject {
-    val context = PhoneContext(File(command.getString("home")))
-    val roles = command.getJSONArray("roles").run { List(length(), ::getString) }
-    return said(*roles.map { it to context.getString(networkName(it)) }.toTypedArray())
-}

@@ -26,7 +26,7 @@ internal class Reasons(private val context: Context) {
         is Why.OldAndroid -> context.getString(R.string.old_android)
         is Why.LittleMemory -> littleMemory(why)
         is Why.UnusableGpu -> context.getString(R.string.unusable_gpu)
-        is Why.RefusedNetwork -> context.getString(R.string.refused_network, context.getString(networkName(why.role)))
+        is Why.RefusedNetwork -> context.getString(R.string.refused_network)
         is Why.Ended -> context.getString(R.string.cancelled)
     }
 

@@ -26,7 +26,7 @@ internal class Sentences(private val context: Context) {
         Phase.WAITING_FOR_WIFI -> context.getString(R.string.waiting_for_wifi)
         Phase.NEEDS_CONSENT -> context.getString(R.string.needs_consent)
         Phase.CHECKING_FILES -> context.getString(R.string.checking_files, percent(state))
-        Phase.COMPILING -> context.getString(R.string.compiling, context.getString(networkName(state.network)))
+        Phase.COMPILING -> context.getString(R.string.compiling)
         Phase.ENCODING -> context.getString(encoding(state))
         Phase.DENOISING -> context.getString(R.string.denoising, state.done, state.total)
         Phase.DECODING -> context.getString(R.string.decoding)
@@ -51,14 +51,3 @@ internal class Sentences(private val context: Context) {
 }
 
 internal fun megabytes(bytes: Long): Long = bytes / 1_000_000
-
-/** Returns the resource with the name of the network that has a role. */
-internal fun networkName(role: String): Int = when (role) {
-    "text_encoder" -> R.string.text_encoder
-    "text_encoder_2" -> R.string.text_encoder_2
-    "unet" -> R.string.unet
-    "vae_encoder" -> R.string.vae_encoder
-    "vae_decoder" -> R.string.vae_decoder
-    "preview_decoder" -> R.string.preview_decoder
-    else -> R.string.other_network
-}
