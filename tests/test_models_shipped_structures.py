@@ -117,7 +117,7 @@ def test_the_demo_is_found_as_its_folder_is_opened(batch: int) -> None:
 
 @pytest.mark.usefixtures("untraced")
 def test_versions_of_the_libraries_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(structure_cache, "version", lambda _: "another")
+    monkeypatch.setattr(structure_cache, "installed_versions", lambda *_: {"keras": "another"})
     for network in networks_of(open_checkpoint(CHECKPOINT)).values():
         assert structure_of(network).variables
 

@@ -85,3 +85,19 @@ def test_dense_constants_and_those_of_types_that_numpy_lacks_stay() -> None:
     graph = build(lambda new, x: new.FULLY_CONNECTED(x, tensor), x=(3, 8))
     assert not apply(graph, [densify_constants]).fired
     assert graph.ops[0].operands[1].sparsity is not None
+
+
+def test_a_densify_that_the_graph_returns_keeps_its_sparse_constant() -> None:
+    """An output needs an operator, and DENSIFY takes no dense constant."""
+    w = mostly_zero(12, 8)
+
+    def spell(new: Build, x: Tensor) -> tuple[Tensor, Tensor]:
+        whole = densify(new, sparse(w, **BLOCKS))
+        return new.ADD(x, whole), whole
+
+    graph = build(spell, x=(12, 8))
+    before = str(graph)
+    apply(graph, [densify_constants])
+    assert str(graph) == before
+    (sum_, _) = evaluate(graph, feeds := feeds_for(graph))
+    np.testing.assert_allclose(sum_, next(iter(feeds.values())) + w, atol=1e-6)

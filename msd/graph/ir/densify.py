@@ -6,11 +6,14 @@ from msd.graph.ir.graph import NUMPY, Graph, Tensor
 
 
 def densify(graph: Graph) -> int:
-    """Make sparse constants dense, without a DENSIFY of them unless the graph returns it; return the changes.
+    """Make sparse constants dense, without a DENSIFY of them; return the changes.
 
-    Constants of types that NumPy lacks stay sparse.
+    Constants of types that NumPy lacks stay sparse, and so do those of which the graph returns a DENSIFY: an
+    output needs an operator, and DENSIFY takes no dense constant.
     """
-    found = [t for t in graph.tensors() if t.sparsity is not None and t.data is not None and t.dtype in NUMPY]
+    returned = {op.operands[0] for op in graph.ops if op.kind == "DENSIFY" and op.outputs[0] in graph.outputs}
+    sparse = (t for t in graph.tensors() if t.sparsity is not None and t not in returned)
+    found = [t for t in sparse if t.data is not None and t.dtype in NUMPY]
     for tensor in found:
         graph.replace_tensor(tensor, _dense(tensor))
     return len(found) + _drop_densify(graph)
