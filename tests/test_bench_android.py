@@ -263,7 +263,7 @@ def test_interrupted_it_leaves_no_adb_and_stops_the_phone(tmp_path: Path, bundle
     time.sleep(0.5)
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=120)
-    assert running.returncode == 1
+    assert running.returncode == 130
     assert replaying(tmp_path) == []
     said = calls(tmp_path)
     assert any(line.startswith("shell kill ") for line in said)

@@ -345,7 +345,7 @@ def test_a_recipe_of_one_s_own(source: Path, tmp_path: Path) -> None:
 
 def test_recipes_that_cannot_be_followed(source: Path, tmp_path: Path) -> None:
     path, args = tmp_path / "mine.toml", ("-o", tmp_path / "out", "--component", "unet", "--recipe")
-    assert_refused(run(source, *args, "gpu-w9"), 1, "gpu-w9", "gpu-w8", ".toml")
+    assert_refused(run(source, *args, "gpu-w9"), 2, "gpu-w9", "gpu-w8", ".toml")
     path.write_text("[[line]]\nstore = 'int8'\nname = 'midblock.*'\ncomponent = 'unet'\n")
     assert_refused(run(source, *args, path), 1, "line entry 1", "midblock.*", "nearest are mid_block.")
     path.write_text("without = ['no_such_rule']\n")
