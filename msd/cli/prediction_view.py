@@ -37,8 +37,8 @@ def print_predictions(out: Console, report: Report, verbose: bool) -> None:
     for file in report.files:
         for prediction in file.predictions:
             _print_findings(out, file, prediction, verbose)
-        if advice(file):
-            out.print(f"{escape(file.file.rpartition('/')[2])}: {escape(advice(file))}", soft_wrap=True)
+        if advised := advice(file):
+            out.print(f"{escape(file.file.rpartition('/')[2])}: {escape(advised)}", soft_wrap=True)
         for sentence in file.disagreements:
             out.print(f"[dark_orange]![/] {escape(file.file)}: {escape(sentence)}")
         for witness in file.witnesses if verbose else ():
