@@ -164,7 +164,7 @@ def measure(path: Path, precision: Any) -> dict[str, Any]:
         "adapter": verdict.adapter,
         "verdict": f"{verdict.delegated} of {verdict.operations} operations, {verdict.partitions} partition",
         "ok": verdict.ok,
-        "psnr": [round(d.psnr, 1) for d in verdict.distances],
+        "psnr": [round(d.psnr, 1) for d in verdict.outputs],
         "compile_seconds": round(verdict.compile_seconds or 0, 2),
         "problems": [*verdict.problems, *([verdict.failure] if verdict.failure else [])],
     }

@@ -24,7 +24,7 @@ from msd.export.app.tokenizer_files import MERGES, VOCABULARY, tokenizer_texts
 from msd.files import schema
 from msd.files.atomic import atomic_write
 from msd.graph.ir import SIGNATURE
-from msd.measure.report.delegate_run import DelegateRun
+from msd.measure.judging.verdict import Verdict
 from msd.measure.report.report import Report
 from msd.models.demo.least_steps import is_demo
 from msd.models.families import title_of
@@ -380,7 +380,7 @@ def _delegation(bundle: Bundle, report: Report | None) -> tuple[Delegation, ...]
     return verdicts
 
 
-def _verdict(role: str, run: DelegateRun) -> Delegation:
+def _verdict(role: str, run: Verdict) -> Delegation:
     return Delegation(
         role=role,
         adapter=run.adapter,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from msd.measure.report.delegate_run import DelegateRun
+from msd.measure.judging.verdict import Verdict
 from msd.measure.report.report import FAILING, CountedTraffic, DelegatePrediction, FileReport, LeastTime
 from msd.models.families import families
 
@@ -79,7 +79,7 @@ def mark(prediction: DelegatePrediction) -> str:
     return "✘" if fails(prediction) else "✔"
 
 
-def ran(run: DelegateRun) -> str:
+def ran(run: Verdict) -> str:
     """Return the real delegate's verdict in a phrase."""
     if run.crashed:
         return f"lost, {run.operations} operations undecided"
