@@ -6,7 +6,7 @@
 The first argument is a checkout of LiteRT's repository; with --revision, a git directory of it. --types is
 npm's package @nativescript/types-android, unpacked. --compile compiles the Kotlin of whole projects by every
 delivery against LiteRT's own Kotlin sources, warnings being errors. --table writes the calls that this Kotlin
-makes to tests/android_stubs/calls.md. Prints a line for each difference; ends with exit code 3 if there is one.
+makes to tests/android_stubs/calls.md. Prints a line for each difference; exit code 3 says that there is one.
 """
 
 from __future__ import annotations
