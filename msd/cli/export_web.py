@@ -11,7 +11,7 @@ import click
 from msd.cli import options
 from msd.cli.command import Command
 from msd.cli.earlier import keep_earlier
-from msd.cli.export import load_export_report, one_size_of
+from msd.cli.export import load_export_report, one_size_of, say_left_out
 from msd.cli.least_steps import least_steps, say_least_steps
 from msd.cli.plain import say, say_json
 from msd.cli.progress import component_progress
@@ -92,6 +92,7 @@ def export_web(
     kept = keep_earlier(output, "web", force, ("title", "name", "licence"))
     settings = WebSettings(runtime, expected, litert_js, title=kept["title"] or title, name=kept["name"])
     with one_size_of(open_bundle(bundle, verify=True), size) as picked:
+        say_left_out(picked)
         say_least_steps(picked, min(steps or [picked.manifest.images.steps]))
         manifest = describe(
             picked,
@@ -100,6 +101,7 @@ def export_web(
             guidance=guidance,
             licence=kept["licence"],
             report=load_export_report(report),
+            upscaler=False,
         )
         with component_progress() as on_progress:
             web = export(picked, output, manifest, settings, force, on_progress)

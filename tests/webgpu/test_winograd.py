@@ -84,7 +84,7 @@ def test_convolutions(
 
 @pytest.mark.parametrize("outputs", [36, 7])
 def test_epilogue(outputs: int) -> None:
-    extras = "scale bias vector residual"
+    extras = "scale bias vector slopes residual"
     made = case((2, 6, 5, 12), outputs, (3, 3), pad=(1, 1, 1, 1), activation="SILU", extras=extras)
     assert _snr(made, 4) > 110
 

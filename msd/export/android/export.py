@@ -58,6 +58,7 @@ def plan(bundle: Bundle, settings: AndroidSettings) -> ExportPlan:
         licence=settings.licence,
         report=settings.report,
         min_memory=settings.min_ram,
+        upscaler=False,
     )
     models = networks(manifest)
     packs: tuple[Pack, ...] = ()

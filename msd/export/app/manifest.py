@@ -21,6 +21,7 @@ from msd.errors import BadBundle, BadConfig, BadReport
 from msd.export.app.requirements import require_runs
 from msd.export.app.schedules import ImageFacts, Schedule, image_facts, schedules
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY, tokenizer_texts
+from msd.export.app.upscaler import UpscalerFacts, upscaler_facts
 from msd.files import schema
 from msd.files.atomic import atomic_write
 from msd.graph.ir import SIGNATURE
@@ -138,7 +139,7 @@ class AppManifest:
     for the phone's arithmetic. `runtime`: the oldest supported version of LiteRT. `versions` of the converter
     and its libraries. `min_memory`: the least memory of a phone in bytes. `preview`: the role of the network
     that decodes previews, None where they would cost too much memory. `image`: None where no network reads
-    one.
+    one. `upscaler`: None where there is none, whose call is not among `calls`.
     """
 
     model: str
@@ -160,6 +161,7 @@ class AppManifest:
     min_memory: int
     preview: str | None = None
     image: ImageFacts | None = None
+    upscaler: UpscalerFacts | None = None
     delegation: tuple[Delegation, ...] = ()
     prompt_chunks: int = 1
     format: int = FORMAT
@@ -174,21 +176,24 @@ def describe(
     licence: str | None = None,
     report: Report | None = None,
     min_memory: int | None = None,
+    upscaler: bool = True,
 ) -> AppManifest:
     """Return the app's manifest of a bundle, with a schedule for each number of `steps`, the default first.
 
     Without `steps` or `guidance`, those of the bundle's manifest are used.
     `report`: a delegation report of the bundle's files. `min_memory`: the least memory of a phone in bytes,
-    estimated where it is None. Raises BadBundle for a bundle that lacks a file or is for TensorFlow Lite's
-    delegate, BadReport for a report without any of its files, and BadConfig for an
-    impossible number of steps, precision or tokenizer.
+    estimated where it is None. `upscaler`: with the bundle's upscaler, if it has one. Raises BadBundle for a
+    bundle that lacks a file or is for TensorFlow Lite's delegate, BadReport for a report without any of its
+    files, and BadConfig for an impossible number of steps, precision or tokenizer.
     """
     require_runs(bundle, precision)
     images = bundle.manifest.images.unless(None, guidance)
     configuration, source = bundle.manifest.configuration, bundle.manifest.source
     chosen = bundle_scheduler(bundle, scheduler)
     tokenizers = _tokenizers(bundle)
-    networks = [_file(name, bundle.component(name)) for name in _roles(bundle)]
+    enlarging = upscaler_facts(bundle) if upscaler else None
+    roles = [*_roles(bundle), *([enlarging.role] if enlarging else [])]
+    networks = [_file(name, bundle.component(name)) for name in roles]
     counts = steps or [images.steps]
     return AppManifest(
         model=bundle.model_hash,
@@ -210,6 +215,7 @@ def describe(
         min_memory=min_memory or _memory(networks),
         preview=_preview(bundle, networks),
         image=image_facts(bundle, chosen, counts),
+        upscaler=enlarging,
         delegation=_delegation(bundle, report),
         prompt_chunks=configuration.prompt_chunks,
     )
@@ -299,7 +305,7 @@ def _roles(bundle: Bundle) -> list[str]:
 
 
 def _calls(bundle: Bundle) -> list[Call]:
-    """Return the calls that apps make: not that of an upscaler, which they do not run."""
+    """Return the calls that make an image: not that of an upscaler, which runs once for each tile."""
     return [call for call in bundle.wiring.calls if call is not bundle.wiring.upscaler]
 
 
