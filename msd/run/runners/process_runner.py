@@ -14,6 +14,7 @@ from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.run.runners.interpreter import check, one_line
+from msd.run.runners.program_facts import Opening
 from msd.run.runners.runner import Placement, ProcessMemory
 from msd.run.runners.worker import Done, Load, RunModel, TimeModel
 
@@ -43,6 +44,7 @@ class ProcessRunner(ABC):
             self._child.close()
             raise
         self.load_seconds, self.placed, self.program = loaded.seconds, loaded.placed, loaded.program
+        self.opening = loaded.opening or Opening()
         self.memory = ProcessMemory(loaded.before, loaded.peak)
 
     def start(self, environment: Mapping[str, str], bounds: Bounds) -> Child:

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msd.gpu.phases import Phase
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How a file was opened: the parts of the work, and remarks for people, a clause each."""
+
+    phases: tuple[Phase, ...] = ()
+    remarks: tuple[str, ...] = ()
+
 
 @dataclass(frozen=True)
 class DispatchFacts:

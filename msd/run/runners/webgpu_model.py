@@ -7,15 +7,14 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from msd.gpu.compile import compile_model
 from msd.gpu.device import OpenDevice, open_device
 from msd.gpu.fuse import Switches
 from msd.gpu.gpu_api import GpuApi
+from msd.gpu.open_session import open_session
+from msd.gpu.phases import Phases
 from msd.gpu.program import Program, ProgramStep
-from msd.gpu.session import Session
-from msd.graph import tflite
 from msd.graph.ir.weights import Array
-from msd.run.runners.program_facts import DispatchFacts, ProgramFacts
+from msd.run.runners.program_facts import DispatchFacts, Opening, ProgramFacts
 from msd.run.runners.runner import Placement, Precision
 
 DELEGATE = "msd.gpu"
@@ -30,11 +29,13 @@ class WebGpuModel:
     def __init__(
         self, path: Path, precision: Precision, without: Sequence[str] = (), api: GpuApi | None = None
     ) -> None:
-        self._device = open_device(half=precision == "fp16", api=api)
-        model = tflite.read(path)
-        operations = len(model.main.ops)
-        program = compile_model(model, self._device.gpu, Switches(**dict.fromkeys(without, False)))
-        self._session = Session(program, self._device)
+        phases = Phases()
+        with phases.time("device"):
+            self._device = open_device(half=precision == "fp16", api=api)
+        switches = Switches(**dict.fromkeys(without, False))
+        opened = open_session(path, self._device, switches, phases)
+        self._session, program, operations = opened.session, opened.session.program, opened.operations
+        self.opening = Opening(phases.all, opened.remarks)
         self.program = program_facts(program, operations, self._device)
         half, name = self._device.gpu.half, self._device.name
         notes = [f"{len(program.steps)} dispatches{' on Dawn' * (self._device.api == 'dawn')}"]

@@ -23,7 +23,7 @@ from msd.graph import tflite
 from msd.graph.ir.weights import Array
 from msd.run.runners.interpreter import LITERT, Interpreter, file_to_load
 from msd.run.runners.peak_memory import peak_rss
-from msd.run.runners.program_facts import ProgramFacts
+from msd.run.runners.program_facts import Opening, ProgramFacts
 from msd.run.runners.runner import Placement, Precision
 
 
@@ -98,8 +98,8 @@ class Done:
 
     `seconds` is the library's time alone, without imports and preparing the file. `peak` is the peak resident
     memory of the process in bytes, `before` its value when the library began to load. `placed`: the placement
-    of a loaded file, where it is not in the native log. `program`: what a file was compiled to on WebGPU.
-    `times`: for each run of TimeModel its seconds, or those of its dispatches.
+    of a loaded file, where it is not in the native log. `program` and `opening`: what a file was compiled to
+    on WebGPU, and how. `times`: for each run of TimeModel its seconds, or those of its dispatches.
     """
 
     seconds: float
@@ -108,6 +108,7 @@ class Done:
     before: int = 0
     placed: Placement | None = None
     program: ProgramFacts | None = None
+    opening: Opening | None = None
     times: tuple[tuple[float, ...], ...] = ()
 
 
@@ -219,8 +220,9 @@ class Models:
             times = _times(self.runner, request)
             return Done(perf_counter() - start, {}, peak_rss(), times=times)
         before, self.runner, seconds = _load(request)
-        placed, program = (getattr(self.runner, name, None) for name in ("placement", "program"))
-        return Done(seconds, {}, peak_rss(), before, placed=placed, program=program)
+        names = ("placement", "program", "opening")
+        placed, program, opening = (getattr(self.runner, name, None) for name in names)
+        return Done(seconds, {}, peak_rss(), before, placed=placed, program=program, opening=opening)
 
 
 def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
