@@ -16,7 +16,7 @@ from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.run.runners.interpreter import check, one_line
 from msd.run.runners.program_facts import Opening
 from msd.run.runners.runner import Placement, ProcessMemory
-from msd.run.runners.worker import Done, Load, RunModel, TimeModel
+from msd.run.runners.worker import Done, Load, MeasurePeaks, Request, RunModel, TimeModel
 
 
 class ProcessRunner(ABC):
@@ -89,7 +89,7 @@ class ProcessRunner(ABC):
     ) -> None:
         self._child.close()
 
-    def _ask(self, request: Load | RunModel | TimeModel) -> Done:
+    def _ask(self, request: Request) -> Done:
         try:
             return self._child.ask(request)
         except ChildLost as problem:
@@ -99,5 +99,5 @@ class ProcessRunner(ABC):
             problem.log = self.log
             problem.why = self.why(problem)
             raise self.refused(
-                problem.why, loading=not isinstance(request, RunModel | TimeModel)
+                problem.why, loading=not isinstance(request, RunModel | TimeModel | MeasurePeaks)
             ) from problem

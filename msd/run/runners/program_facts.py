@@ -19,7 +19,8 @@ class Opening:
 class DispatchFacts:
     """One dispatch: its kernel, the operation that it belongs to, its workgroups, and what is counted of it.
 
-    `flops` are the operation's additions and multiplications, `bytes` those of all that it reads and writes.
+    `flops` are the operation's additions and multiplications, `arithmetic` the kernel's, which has fewer with
+    Winograd's; `bytes` those of all that it reads and writes. `matrices`: matrix units multiply in it.
     """
 
     kernel: str
@@ -27,6 +28,8 @@ class DispatchFacts:
     groups: tuple[int, ...]
     flops: int
     bytes: int
+    arithmetic: int
+    matrices: bool
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from msd.gpu.device import OpenDevice, open_device
 from msd.gpu.fuse import Switches
 from msd.gpu.gpu_api import GpuApi
 from msd.gpu.open_session import open_session
+from msd.gpu.peaks import Peaks, measure_peaks
 from msd.gpu.phases import Phases
 from msd.gpu.program import Program, ProgramStep
 from msd.graph.ir.weights import Array
@@ -64,6 +65,10 @@ class WebGpuModel:
             return tuple(tuple(self._session.time(inputs)) for _ in range(repeats))
         return tuple((self._whole(inputs),) for _ in range(repeats))
 
+    def peaks(self) -> Peaks:
+        """Return what the GPU reaches at most; raises DelegateFailed without timestamp queries."""
+        return measure_peaks(self._device)
+
     def _whole(self, inputs: Mapping[str, Array]) -> float:
         self._session.write(inputs)
         self._session.wait()
@@ -89,10 +94,13 @@ def program_facts(program: Program, operations: int, device: OpenDevice) -> Prog
 
 
 def _dispatch_facts(program: Program, step: ProgramStep) -> DispatchFacts:
+    pipeline = program.pipelines[step.pipeline]
     return DispatchFacts(
-        kernel=program.pipelines[step.pipeline].name,
+        kernel=pipeline.name,
         operation=step.operation,
         groups=step.groups,
         flops=step.flops,
         bytes=step.bytes,
+        arithmetic=step.arithmetic,
+        matrices="subgroupMatrix" in pipeline.wgsl,
     )
