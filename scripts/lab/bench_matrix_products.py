@@ -30,6 +30,7 @@ from msd.gpu.kernels.tile_choice import choose_tile
 from msd.gpu.kernels.tiled_convolution import tiled_convolution
 from msd.gpu.kernels.winograd import transformed_filter, winograd
 from msd.gpu.operations import Conv2D
+from msd.gpu.peaks import measure_peaks
 from msd.gpu.value import Dispatch, Value
 from scripts.lab.attention_cases import Case
 from scripts.lab.bench_attention import Run, attention_of, measure_runs
@@ -64,15 +65,17 @@ TILES = {
     "F": (32, 64, 16, 32),
     "G": (128, 128, 64, 64),
     "H": (256, 64, 64, 32),
+    "I": (128, 128, 32, 32),
+    "J": (64, 64, 32, 16),
 }
 """Rows, columns, and a subgroup's."""
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "today": ("ABCDEF", {}),
-    "wide": ("ABCDE", {"wide": True}),
-    "wide, two": ("ABCDEFGH", {"wide": True, "buffers": 2}),
+    "wide": ("ABCDEIJ", {"wide": True}),
+    "wide, two": ("ABCDEFGHIJ", {"wide": True, "buffers": 2}),
     "narrow, two": ("AD", {"buffers": 2}),
     "direct": ("ABDE", {"wide": True, "direct": (True, False)}),
-    "direct, two": ("ABDEG", {"wide": True, "buffers": 2, "direct": (True, False)}),
+    "direct, two": ("ABDEGIJ", {"wide": True, "buffers": 2, "direct": (True, False)}),
     "wide, 64": ("BCDE", {"wide": True, "depth": 64}),
     "wide, 64, two": ("DE", {"wide": True, "depth": 64, "buffers": 2}),
     "direct, 64, two": ("BE", {"wide": True, "depth": 64, "buffers": 2, "direct": (True, False)}),
@@ -114,7 +117,7 @@ def main() -> None:
     begun = time.monotonic()
     device = open_device(api="dawn")
     report: dict[str, Any] = {"device": device.name, "gpu": str(device.gpu), "heads": [], "rows": []}
-    print(device.name, device.gpu, flush=True)
+    print(device.name, device.gpu, measure_peaks(device), flush=True)
     report["heads"] = list(_heads(device))
     for number, shape in enumerate(SHAPES):
         if time.monotonic() - begun > options.seconds:
