@@ -14,7 +14,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -117,7 +117,12 @@ def main() -> None:
     begun = time.monotonic()
     device = open_device(api="dawn")
     report: dict[str, Any] = {"device": device.name, "gpu": str(device.gpu), "heads": [], "rows": []}
-    print(device.name, device.gpu, measure_peaks(device), flush=True)
+    print(device.name, device.gpu, flush=True)
+    try:
+        report["peaks"] = asdict(measure_peaks(device))
+        print(report["peaks"], flush=True)
+    except MsdError as problem:
+        print(f"peaks: {str(problem)[:500]}", flush=True)
     report["heads"] = list(_heads(device))
     for number, shape in enumerate(SHAPES):
         if time.monotonic() - begun > options.seconds:
