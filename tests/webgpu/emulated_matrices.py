@@ -65,6 +65,13 @@ def emulated(dispatch: Dispatch, unit: MatrixUnit) -> Dispatch:
     return replace(dispatch, kernel=replace(dispatch.kernel, wgsl=text))
 
 
+def emulated_in_floats(dispatch: Dispatch, unit: MatrixUnit) -> Dispatch:
+    """Return the dispatch without matrix units and without halves, but for those that are read by words."""
+    made = emulated(dispatch, unit) if "subgroupMatrix" in dispatch.kernel.wgsl else dispatch
+    text = made.kernel.wgsl.replace("enable f16;", "").replace("1152.0h", "1152.0f").replace("f16", "f32")
+    return replace(made, kernel=replace(made.kernel, wgsl=text))
+
+
 def _four_halves(found: re.Match[str]) -> str:
     """Return what naga 0.32, which takes such a cast for one to f32, understands."""
     name, *parts = found.groups()
