@@ -107,20 +107,43 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     $setup
     $sums
     var k = begin;
+    $loop
+    $finish
+}
+"""
+
+_ONE = """
     $first
     while (k < end) {
         $late
-        workgroupBarrier();
+        $barrier
         $store
-        workgroupBarrier();
+        $barrier
         k += ${depth}u;
         if (k < end) {
             $advance
         }
         $multiply
     }
-    $finish
-}
+"""
+
+_TWO = """
+    var buffer = 0u;
+    $first
+    $store
+    workgroupBarrier();
+    while (k < end) {
+        k += ${depth}u;
+        if (k < end) {
+            $advance
+        }
+        $multiply
+        if (k < end) {
+            buffer = 1u - buffer;
+            $store
+            workgroupBarrier();
+        }
+    }
 """
 
 
@@ -153,15 +176,19 @@ def tiled(
         rows=tile.rows,
         columns4=tile.columns // 4,
         lanes=lanes,
-        depth=tile.depth,
         range=range_,
         setup=left.setup + right.setup,
         sums=sums,
-        first=fetch if early else "",
-        late="" if early else fetch,
-        store=left.store + right.store,
-        advance=left.advance + right.advance + (fetch if early else ""),
-        multiply=multiply,
+        loop=fill(
+            _TWO if isinstance(tile, MatrixTile) and tile.buffers > 1 else _ONE,
+            depth=tile.depth,
+            barrier="" if isinstance(tile, MatrixTile) and all(tile.direct) else "workgroupBarrier();",
+            first=fetch if early else "",
+            late="" if early else fetch,
+            store=left.store + right.store,
+            advance=left.advance + right.advance + (fetch if early else ""),
+            multiply=multiply,
+        ),
         finish=finish,
     )
 

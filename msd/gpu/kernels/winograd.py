@@ -19,11 +19,13 @@ import numpy as np
 from msd.gpu.gpu import BYTES, Element, Gpu
 from msd.gpu.kernels.epilogue import finish
 from msd.gpu.kernels.filters import padded_columns
+from msd.gpu.kernels.matrix_tile import MatrixTile, direct_operand
 from msd.gpu.kernels.operands import block_operand, filter_operand
 from msd.gpu.kernels.shader import shader_dispatch
 from msd.gpu.kernels.tile import AnyTile, TileOperand, each_sum, tiled
 from msd.gpu.kernels.tile_choice import choose_tile
 from msd.gpu.kernels.tiled_convolution import tile_counts
+from msd.gpu.kernels.wide_operands import HALVES, wide_filter, wide_rows, wide_words
 from msd.gpu.kernels.widening import (
     filter_words,
     fits_half,
@@ -253,13 +255,14 @@ def _products(
         factor = f" * scale[min({column}, p.columns4 - 1u)]" if scale else ""
         return f"keep(group.z, {row}, {column}, {sums[0]} * {grow!r}{factor});"
 
+    (left, left_width), (right, right_width) = _left(op, v, size), _right(one, size)
     body = tiled(
         size,
-        _tile_operand(op, v, size),
-        filter_operand(size, one, base="base"),
+        left,
+        right,
         "let begin = 0u;\nlet end = p.depth;\nlet base = group.z * p.depth * p.filter_words;",
         each_sum(size, False, use),
-        tile_widening(one, size) + _KEEP % m.element,
+        tile_widening(one, size, right_width == raw_width(one)) + _KEEP % m.element,
     )
     params = tile_counts(rows, columns, size) | {
         "rows": rows,
@@ -268,13 +271,38 @@ def _products(
         "filter_words": filter_words(one),
     }
     across, down, _ = groups_for(params["tiles"], gpu.workgroups)
-    reads = {"v": (v, 4), "weights": (filter_.values, raw_width(one))} | (
+    reads = {"v": (v, left_width), "weights": (filter_.values, right_width)} | (
         {"scale": (scale, 4)} if scale else {}
     )
     groups = (across, down, (tile + 2) ** 2)
     name = f"winograd {tile} products {size}"
     computed = 2 * (tile + 2) ** 2 * rows * op.channels * columns
     return shader_dispatch(name, body, reads, {"m": (m, 4)}, params, groups, op.flops, step, computed)
+
+
+def _left(op: Conv2D, v: Value, size: AnyTile) -> tuple[TileOperand, int]:
+    if isinstance(size, MatrixTile) and size.direct[0]:
+        rows = "min(first_row + block_row + {}u, p.rows - " + f"{size.unit.rows}u)"
+        at = "(group.z * p.rows + {}) * p.depth"
+        return TileOperand(*direct_operand(size, "left", rows, at.format, "p.depth", "v")), 1
+    lines = size.rows * size.depth // HALVES
+    if isinstance(size, MatrixTile) and size.wide and op.channels % HALVES == lines % size.threads == 0:
+        row = "min(first_row + left_line{i}, p.rows - 1u)"
+        at = f"((group.z * p.rows + {row}) * p.depth + left_k) / 8u"
+        return wide_rows(size, at, "v", op.channels % size.depth == 0), 8
+    return _tile_operand(op, v, size), 4
+
+
+def _right(one: Filter, size: AnyTile) -> tuple[TileOperand, int]:
+    if isinstance(size, MatrixTile) and size.direct[1]:
+        across = "p.columns4 * 4u"
+        columns = f"min(first_column * 4u + block_column + {{}}u, {across} - {size.unit.columns}u)"
+        at = f"group.z * p.depth * {across} + {{}}"
+        return TileOperand(*direct_operand(size, "right", columns, at.format, across, "weights")), 1
+    if isinstance(size, MatrixTile) and size.wide and (words := wide_words(size, one)):
+        base = f"group.z * p.depth * (p.columns4 * 4u / {2 * words}u)"
+        return wide_filter(size, one, base), 2 * words
+    return filter_operand(size, one, base="base"), raw_width(one)
 
 
 def _tile_operand(op: Conv2D, v: Value, size: AnyTile) -> TileOperand:
