@@ -15,7 +15,7 @@ import platform
 import shutil
 import statistics
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -119,11 +119,19 @@ class Bench:
         shutil.rmtree(self.out, ignore_errors=True)
         if cold:
             shutil.rmtree(self.cache, ignore_errors=True)
-        return measured([*CONVERT, source, "-o", self.out, "--recipe", "gpu-w8", *options], self.env)
+        return self.said("conversion", [*CONVERT, source, "-o", self.out, "--recipe", "gpu-w8", *options])
 
     def stream(self) -> Measured:
         """Run `plain_stream.py`."""
-        return measured([PYTHON, "scripts/lab/plain_stream.py", self.source, self.folder / "plain"], self.env)
+        return self.said(
+            "stream", [PYTHON, "scripts/lab/plain_stream.py", self.source, self.folder / "plain"]
+        )
+
+    def said(self, what: str, command: Sequence[str | Path]) -> Measured:
+        """Run a command, and print what it took on stderr: a run that is cut off has said something."""
+        found = measured(command, self.env)
+        click.echo(f"{what}: {found}", err=True)
+        return found
 
     def sizes(self) -> dict[str, Any]:
         """Return each converted file's bytes, those of its constants, and the share of everything else."""
