@@ -1,6 +1,6 @@
 """A folder of converted files, and the manifest that describes it.
 
-    text_encoder.tflite  unet.tflite  vae_decoder.tflite
+    text_encoder.tflite  unet.tflite, or its halves  vae_decoder.tflite
     vae_encoder.tflite   on request, and in bundles of models that read an image, such as those for inpainting
     controlnet_NAME.tflite   of each ControlNet, whose residuals the U-Net then takes
     token_embedding.tflite   before the text encoder, in bundles for TensorFlow Lite's GPU delegate alone
@@ -111,9 +111,9 @@ class Configuration:
 
     `networks`: "msd" for our own, "keras-cv" for keras-cv's. `prompt_chunks`: how many outputs of the
     text encoder the denoiser takes. `sizes` lists all image sizes where there are several, `height` and
-    `width` are the first's. `spelling`, `attention` and `interface` are named where they are not msd's
-    standard. `controls` are the names of ControlNets, `vae_tile` the pixels a side of the autoencoder's
-    tiles. In the file, each component's settings stand under its name.
+    `width` are the first's. `spelling`, `attention` and `interface` are named where not msd's standard.
+    `controls` are ControlNets' names, `vae_tile` the pixels a side of the autoencoder's tiles; `split`: the
+    U-Net is two files. In the file, each component's settings stand under its name.
     """
 
     height: int
@@ -129,6 +129,7 @@ class Configuration:
     interface: str = field(default="", metadata=schema.UNLESS_EMPTY)
     controls: tuple[str, ...] = field(default=(), metadata=schema.UNLESS_EMPTY)
     vae_tile: int | None = field(default=None, metadata=schema.UNLESS_EMPTY)
+    split: bool = field(default=False, metadata=schema.UNLESS_EMPTY)
 
     @property
     def all_sizes(self) -> tuple[ImageSize, ...]:

@@ -159,6 +159,11 @@ class ConversionOptions:
         metavar="N",
         shown="whole images",
     )
+    split: bool = _option(
+        False,
+        FLAG,
+        "Write the U-Net as two files that run one after the other, for phones that cannot map one.",
+    )
     prediction_type: str | None = _option(
         None,
         or_none(one_of("epsilon", "v_prediction")),

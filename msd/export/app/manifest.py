@@ -10,6 +10,7 @@ coefficients of the scheduler, so that a phone only multiplies and adds.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -212,7 +213,7 @@ def describe(
         runtime=RUNTIME,
         versions={"msd": msd.__version__, **bundle.manifest.versions},
         weights=_origin(source, _name(bundle), licence),
-        min_memory=min_memory or _memory(networks),
+        min_memory=min_memory or _memory(bundle, networks),
         preview=_preview(bundle, networks),
         image=image_facts(bundle, chosen, counts),
         upscaler=enlarging,
@@ -284,9 +285,15 @@ def _name(bundle: Bundle) -> str:
     return bundle.folder.resolve().name if source.name.lower() in UNTELLING else source.name
 
 
-def _memory(networks: Sequence[ModelFile]) -> int:
-    """Return the least memory of a phone: the largest file, its weights as float16, and the system's part."""
-    return SYSTEM_MEMORY + 3 * max(file.bytes for file in networks)
+def _memory(bundle: Bundle, networks: Sequence[ModelFile]) -> int:
+    """Return the least memory of a phone: the largest network, its weights as float16, and the system's part.
+
+    Both halves of a network are open at once.
+    """
+    sizes = Counter[str]()
+    for file in networks:
+        sizes[bundle.family.component_of(file.role).name] += file.bytes
+    return SYSTEM_MEMORY + 3 * max(sizes.values())
 
 
 def _preview(bundle: Bundle, networks: Sequence[ModelFile]) -> str | None:
@@ -375,10 +382,7 @@ def _tokenizer(tokenizer: Tokenizer) -> TokenizerFacts:
 
 def _delegation(bundle: Bundle, report: Report | None) -> tuple[Delegation, ...]:
     """Return the verdicts in a report on this bundle's files, identified by their SHA-256."""
-    roles = {
-        part.sha256: bundle.family.component_of(name).name
-        for name, part in bundle.manifest.components.items()
-    }
+    roles = {part.sha256: name for name, part in bundle.manifest.components.items()}
     files = report.files if report else ()
     verdicts = tuple(_verdict(roles[f.sha256], f.run) for f in files if f.sha256 in roles and f.run)
     if report and not verdicts:
