@@ -65,7 +65,7 @@ class Wiring:
     @property
     def controls(self) -> tuple[str, ...]:
         """The names of the ControlNets, each once."""
-        return tuple(dict.fromkeys(call.control for call in self.steps if call.control))
+        return tuple(dict.fromkeys(name for call in self.steps for name in call.hints))
 
     def steps_with(self, controls: Collection[str]) -> tuple[Call, ...]:
         """Return the calls of every step of an image that ControlNets of these names steer, in order."""
