@@ -32,7 +32,6 @@ from msd.tensor_spec import TensorSpec
 
 FORMAT, OLDEST = 3, 2
 """Format 2 had no calls, which follow from the family and the files; 1 only the type of the weights."""
-
 MANIFEST = "manifest.json"
 FOREIGN = "{} has the interface {}, another program's; convert without --interface for msd's own use"
 LARGEST = 1e6

@@ -44,10 +44,8 @@ NAME = "sd-manifest.json"
 DEMO_NAME = "msd demo"
 UNTELLING = "checkpoint", "diffusers", "model", "weights"
 """Names of checkpoints that do not say which one it is."""
-
 LARGEST_PREVIEW = 32_000_000
 """The size in bytes from which a decoder is too large for previews: it would stay open beside the U-Net."""
-
 SYSTEM_MEMORY = 1_500_000_000
 """What Android and other apps keep for themselves, in bytes: an estimate that no phone has confirmed."""
 
