@@ -65,7 +65,7 @@ UNCHANGED = (
         "steps",
     ),
     *("guidance", "networks", "batch", "height", "width", "prediction_type", "attention", "jobs", "force"),
-    *("upscaler", "vae_tile", "split"),
+    *("fuse_control", "upscaler", "vae_tile", "split"),
 )
 """Options that are settings of a conversion as they are."""
 

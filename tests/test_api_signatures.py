@@ -98,6 +98,7 @@ WRONG: dict[str, list[Any]] = {
     "lora": ["a.safetensors", ["a.safetensors"], [("a", "1")], [("a", 1.0, 2)], [("a", True)], None],
     "embeddings": ["a.pt", [("a.pt", 1)], ["a.pt"], None],
     "controlnets": ["a.pth", [("a.pth", 1)], ["a.pth"], None],
+    "fuse_control": ["yes", 1, None],
     "vae": ["a.safetensors", [1], None],
     "preview_vae": [1, ["a"]],
     "upscaler": [4, ["x4.pth"]],

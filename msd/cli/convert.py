@@ -32,7 +32,7 @@ GROUPS = {
     "Model": (
         *("lora", "vae", "preview_vae", "controlnets", "embeddings", "clip_skip", "prompt_chunks"),
         *("scheduler", "steps", "guidance", "components", "also", "batch", "prediction_type", "calibration"),
-        *("upscaler", "vae_tile"),
+        *("fuse_control", "upscaler", "vae_tile"),
     ),
 }
 

@@ -164,7 +164,7 @@ def _open_changed(path: Path, settings: Settings) -> Checkpoint:
         checkpoint = add_upscaler(checkpoint, settings.upscaler)
     checkpoint = merge(checkpoint, settings.lora)
     checkpoint = add(skip_layers(checkpoint, settings.clip_skip), settings.embeddings)
-    checkpoint = add_controls(checkpoint, settings.controlnets)
+    checkpoint = add_controls(checkpoint, settings.controlnets, settings.fuse_control)
     return replace(checkpoint, scheduler=scheduler_config(checkpoint.scheduler, settings.scheduler))
 
 
@@ -189,6 +189,7 @@ def open_job(path: Path, settings: Settings) -> Job:
     )
     _require_whole(job)
     _require_bound(job)
+    _require_fusible(job)
     if settings.recipe.needs_calibration and settings.calibration is None:
         raise BadConfig(
             f"the recipe {settings.recipe.name} rounds by gptq, which needs a calibration: give"
@@ -223,6 +224,24 @@ def _require_bound(job: Job) -> None:
         if name not in job.family.names:
             names = ", ".join(job.family.names)
             raise BadConfig(f"the interface binds {name}, and {job.family.title} has {names}")
+
+
+def _require_fusible(job: Job) -> None:
+    """Refuse ControlNets inside a denoiser that is pruned, or rounded for inputs that steer it by nothing."""
+    settings, denoiser = job.settings, job.family.denoiser.name
+    if not settings.fuse_control:
+        return
+    if denoiser in job.pruned_components:
+        raise BadConfig(
+            f"pruning the {denoiser} would prune the ControlNets inside it too; leave out --fuse-control, or"
+            " the pruning"
+        )
+    given = settings.calibration.given if settings.calibration else None
+    if denoiser in job.rounded_components and not (given and given.is_dir()):
+        raise BadConfig(
+            f"prompts have no pictures by which the ControlNets inside the {denoiser} steer; leave out"
+            " --fuse-control, or give --calibration a folder of inputs"
+        )
 
 
 def _require_usable(checkpoint: Checkpoint) -> None:

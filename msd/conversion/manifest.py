@@ -29,6 +29,7 @@ from msd.files.packages import installed_versions
 from msd.files.schema import to_json
 from msd.graph import tflite
 from msd.graph.ir.interface import Interface
+from msd.models.families.wiring import Wiring
 from msd.run.runners.interpreter import require_loadable
 
 LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "flatbuffers", "numpy")
@@ -98,7 +99,8 @@ def configuration_of(job: Job) -> Configuration:
         split=job.settings.split,
         attention=job.settings.attention if job.settings.attention == "composite" else "",
         interface=job.settings.interface.name if job.settings.interface else "",
-        controls=tuple(call.control for call in job.family.calls if call.control),
+        controls=Wiring(job.family.calls).controls,
+        fused_controls=job.settings.fuse_control,
     )
 
 

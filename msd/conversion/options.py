@@ -81,6 +81,12 @@ class ConversionOptions:
         metavar="PATH[:NAME]",
         shown="the name of the folder or file",
     )
+    fuse_control: bool = _option(
+        False,
+        FLAG,
+        "Make one network of the U-Net and its ControlNets: the residuals never leave it, and all run in each"
+        " step.",
+    )
     upscaler: Path | None = _option(  # noqa: RUF009
         None,
         or_none(PATH),

@@ -83,7 +83,8 @@ def _is_compatible(old: Manifest, source: Source, configuration: Configuration) 
     before, now = to_json(old.configuration), to_json(configuration)
     # Older manifests have fewer keys: one without sizes is of one size, and has no controls, tiles or halves.
     configured = [
-        (each.sizes, each.controls, each.vae_tile, each.split) for each in (old.configuration, configuration)
+        (each.sizes, each.controls, each.fused_controls, each.vae_tile, each.split)
+        for each in (old.configuration, configuration)
     ]
     same = now == {**now, **before} and configured[0] == configured[1]
     return same and _is_same_checkpoint(old.source, source)
@@ -106,6 +107,8 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
         return f"a conversion with the embeddings {tokens or '(none)'}"
     if old.configuration.controls != configuration.controls:
         return f"a conversion with the ControlNets {', '.join(old.configuration.controls) or '(none)'}"
+    if old.configuration.fused_controls != configuration.fused_controls:
+        return f"a conversion with{'' if old.configuration.fused_controls else 'out'} --fuse-control"
     same = _is_same_checkpoint(old.source, source)
     if not same and old.source.replaced != source.replaced:
         others = ", ".join(dict.fromkeys(file for files in old.source.replaced.values() for file in files))

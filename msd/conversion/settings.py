@@ -29,14 +29,14 @@ class Settings:
     token, or None for the file's own. `vae` replaces the checkpoint's autoencoder, `preview_vae` adds a
     decoder for previews (msd/conversion/sources/vae.py), and `upscaler` a network that enlarges images
     (msd/conversion/sources/upscaler.py). `controlnets` are added, each with its name, or None for that of its
-    file (msd/conversion/sources/controlnet.py). `clip_skip` layers of the text encoder are dropped, and the
-    denoiser takes `prompt_chunks` of its outputs. `scheduler`, NAME[+SCALE][:SETTING=VALUE,…], replaces the
-    checkpoint's;
-    `steps` and `guidance` replace the defaults of images that follow from it. `pruning` overrides the
-    recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv,
-    "auto" for our own. `attention`: "composite" for LiteRT's own composite operator, which phones may
-    have kernels for. `interface` is that of another program, which binds the files. `jobs` threads read
-    and quantise weights, one for each core if None.
+    file (msd/conversion/sources/controlnet.py), and inside the denoiser's network if `fuse_control`.
+    `clip_skip` layers of the text encoder are dropped, and the denoiser takes `prompt_chunks` of its outputs.
+    `scheduler`, NAME[+SCALE][:SETTING=VALUE,…], replaces the checkpoint's; `steps` and `guidance` replace the
+    defaults of images that follow from it. `pruning` overrides the recipe's own, and uses a `calibration` if
+    there is one. `networks`: "keras-cv" to build those of keras-cv, "auto" for our own. `attention`:
+    "composite" for LiteRT's own composite operator, which phones may have kernels for. `interface` is that of
+    another program, which binds the files. `jobs` threads read and quantise weights, one for each core if
+    None.
     """
 
     rules: Sequence[Rewrite]
@@ -59,6 +59,7 @@ class Settings:
     vae: Sequence[Path] = ()
     preview_vae: Path | None = None
     controlnets: Sequence[tuple[Path, str | None]] = ()
+    fuse_control: bool = False
     upscaler: Path | None = None
     vae_tile: int | None = None
     split: bool = False

@@ -8,7 +8,7 @@ from typing import Any
 
 from msd.models import settings
 from msd.models.config import ATTENTION_DOWN, ATTENTION_UP, DOWN_BLOCKS, ControlledUNetConfig, UNetConfig
-from msd.models.families.control import HINT, MOST_RESIDUALS, SCALE, fused_name
+from msd.models.families.control import HINT, MOST_RESIDUALS, SCALE, component_of_control, fused_name
 from msd.models.networks import Size
 from msd.models.trace import InputSpecs
 
@@ -67,6 +67,15 @@ class FusedUNetConfig(UNetConfig):
             for key in (HINT, SCALE)
         }
         return {**super().inputs(size), **own}
+
+    def last_modules(self) -> tuple[str, ...]:
+        """Return the last modules of the U-Net, and of each ControlNet."""
+        inside = (
+            f"{component_of_control(name)}.{module}"
+            for name, config in self.controls
+            for module in config.last_modules()
+        )
+        return (*super().last_modules(), *inside)
 
     @staticmethod
     def of(config: UNetConfig, controls: Mapping[str, ControlNetConfig]) -> FusedUNetConfig:

@@ -157,12 +157,21 @@ export function takes({ calls }, quantity) {
 }
 
 /**
- * Returns the name of the ControlNet that a call is of; '' for other calls.
+ * Returns the name of the ControlNet that a call is of, and of nothing more; '' for other calls.
  *
  * @param {Call} call
  */
 export function controlOf(call) {
-  return sourcesOf(call).find(({ kind }) => kind === 'hint')?.of ?? '';
+  return call.outputs.some(({ kind }) => kind === 'prediction') ? '' : (hintsOf(call)[0] ?? '');
+}
+
+/**
+ * Returns the names of the ControlNets whose pictures a call takes.
+ *
+ * @param {Call} call
+ */
+export function hintsOf(call) {
+  return sourcesOf(call).flatMap(({ kind, of = '' }) => (kind === 'hint' ? [of] : []));
 }
 
 /** @param {Call} call */
