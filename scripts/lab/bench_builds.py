@@ -37,7 +37,7 @@ ROUNDS, TOGETHER, EACH = 13, 4, 7
 Row = dict[str, Any]
 
 
-class Build:
+class RunningBuild:
     """A network of a build in a process of its own, whose cache is `cache`."""
 
     def __init__(self, tree: Path, path: Path, cache: Path, precision: str = "fp16") -> None:
@@ -93,12 +93,12 @@ def written(folder: Path, to: Path, model: str, size: str) -> Path:
 def compared(trees: dict[str, Path], path: Path, caches: Path) -> Row:
     """Return each build's seconds, and their distances from float32 arithmetic on the GPU."""
     exact = path.with_suffix(".exact.npz")
-    full = Build(trees["after"], path, caches / "exact", "fp32")
+    full = RunningBuild(trees["after"], path, caches / "exact", "fp32")
     full.ask("first", str(exact))
     full.close()
     row: Row = {name: {} for name in trees}
     for turn in ("first opening", "second opening"):
-        builds = {name: Build(tree, path, caches / name) for name, tree in trees.items()}
+        builds = {name: RunningBuild(tree, path, caches / name) for name, tree in trees.items()}
         for name, build in builds.items():
             row[name][turn] = build.ask("first", str(path.with_suffix(f".{name}.npz")))
         if turn == "second opening":
@@ -109,7 +109,7 @@ def compared(trees: dict[str, Path], path: Path, caches: Path) -> Row:
     return row
 
 
-def measure(builds: dict[str, Build], row: Row) -> None:
+def measure(builds: dict[str, RunningBuild], row: Row) -> None:
     """Add the seconds of runs in turn, and those of each dispatch."""
     seconds: dict[str, list[float]] = {name: [] for name in builds}
     for number in range(ROUNDS):
