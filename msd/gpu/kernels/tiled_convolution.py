@@ -41,7 +41,7 @@ def tile_counts(rows: int, columns: int, tile: AnyTile) -> dict[str, int]:
 
 def _whole(op: Conv2D, gpu: Gpu, tile: AnyTile, end: Finish, step: str) -> Dispatch:
     gate = bool(op.epilogue.gate)
-    operands = _operands(op, tile)
+    operands = _operands(op, tile, gate)
     body = tiled(
         tile,
         *operands.both,
@@ -176,12 +176,15 @@ class _Operands:
     widening: str
 
 
-def _operands(op: Conv2D, tile: AnyTile) -> _Operands:
-    """Return the operands of a convolution, read in wide vectors where they fit."""
+def _operands(op: Conv2D, tile: AnyTile, pairs: bool = False) -> _Operands:
+    """Return the operands of a convolution, read in wide vectors where they fit.
+
+    `pairs`: a thread finds values and gates beside each other, as `operands.vector_operand` says.
+    """
     left, width = wide_image(op, tile), HALVES
     if left is None:
         left, width = image_operand(op, tile), image_width(op)
-    right, words, widening = filter_operands(op.filter, tile, bool(op.epilogue.gate))
+    right, words, widening = filter_operands(op.filter, tile, pairs)
     reads = {"x": (op.x, width), "weights": (op.filter.values, words)}
     return _Operands((left, right), reads, widening)
 
