@@ -1,11 +1,9 @@
-"""Time the ways in which a GPU's matrix units may compute Stable Diffusion's convolutions, and check them.
+"""Time the tiles in which a GPU's matrix units may compute Stable Diffusion's convolutions, and check them.
 
     PYTHONPATH=. python -m scripts.lab.bench_matrix_products -o found.json --seconds 170
 
 Needs numpy, wgpudawn and a GPU with such units. Times are medians by the GPU's own clock, errors in dB to
-float64. Each shape has candidates: a tile, how operands come, and the workgroups that share a sum. `today`
-are the tiles and the widening of the commit before the candidates. The chosen attentions of Stable Diffusion
-1.5's heads are checked first.
+float64. The chosen attentions of Stable Diffusion 1.5's heads are checked first.
 """
 
 from __future__ import annotations
@@ -16,16 +14,16 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from msd.errors import MsdError
 from msd.gpu.device import OpenDevice, open_device
 from msd.gpu.gpu import Gpu
-from msd.gpu.kernels import widening
 from msd.gpu.kernels.attention import attend
 from msd.gpu.kernels.matrix_tile import MatrixTile
+from msd.gpu.kernels.tile import AnyTile
 from msd.gpu.kernels.tile_choice import choose_tile
 from msd.gpu.kernels.tiled_convolution import tiled_convolution
 from msd.gpu.kernels.winograd import transformed_filter, winograd
@@ -56,31 +54,12 @@ SHAPES = [
     *(Shape(1, 77, 1024, 2560), Shape(32, 32, 640, 640, kernel=3, upsample=2)),
 ]
 """The most important first: the time may not last for all."""
-TILES = {
-    "A": (128, 128, 64, 32),
-    "B": (128, 64, 64, 32),
-    "C": (128, 64, 32, 32),
-    "D": (64, 64, 32, 32),
-    "E": (64, 32, 32, 16),
-    "F": (32, 64, 16, 32),
-    "G": (128, 128, 64, 64),
-    "H": (256, 64, 64, 32),
-    "I": (128, 128, 32, 32),
-    "J": (64, 64, 32, 16),
-}
-"""Rows, columns, and a subgroup's."""
-WAYS: dict[str, tuple[str, dict[str, Any]]] = {
-    "today": ("ABCDEF", {}),
-    "wide": ("ABCDEIJ", {"wide": True}),
-    "wide, two": ("ABCDEFGHIJ", {"wide": True, "buffers": 2}),
-    "narrow, two": ("AD", {"buffers": 2}),
-    "direct": ("ABDE", {"wide": True, "direct": (True, False)}),
-    "direct, two": ("ABDEGIJ", {"wide": True, "buffers": 2, "direct": (True, False)}),
-    "wide, 64": ("BCDE", {"wide": True, "depth": 64}),
-    "wide, 64, two": ("DE", {"wide": True, "depth": 64, "buffers": 2}),
-    "direct, 64, two": ("BE", {"wide": True, "depth": 64, "buffers": 2, "direct": (True, False)}),
-    "all direct": ("ABDE", {"direct": (True, True)}),
-}
+TILES = [
+    *((128, 128, 64, 32, 32), (128, 64, 64, 32, 32), (128, 64, 32, 32, 32), (64, 64, 32, 32, 32)),
+    *((64, 32, 32, 16, 32), (128, 64, 64, 32, 64), (128, 64, 32, 32, 64), (64, 64, 32, 32, 64)),
+    *((64, 32, 32, 16, 64), (128, 128, 32, 32, 32), (64, 64, 32, 16, 32)),
+]
+"""Rows, columns, a subgroup's, and the step along K."""
 HEADS = [
     Case("SD 1.5", 8, queries, keys, size=size, count=1)
     for pixels in (48 * 80, 96 * 64)
@@ -93,17 +72,17 @@ TOGETHER, ROOM = 24, 1 << 30
 
 @dataclass(frozen=True)
 class Way:
-    """A tile's name, how its operands come, the workgroups of a sum, and what makes the dispatches."""
+    """A tile, the workgroups that share a sum, and what makes the dispatches."""
 
     tile: str
-    way: str
     splits: int
     make: Callable[[Value], list[Dispatch]]
+    chosen: bool = False
 
     @property
     def name(self) -> str:
         """All of it in words."""
-        return f"{self.tile} {self.way} /{self.splits}"
+        return f"{'chosen ' * self.chosen}{self.tile} /{self.splits}"
 
 
 def main() -> None:
@@ -186,7 +165,7 @@ def _row(shape: Shape, each: Way, op: Conv2D, seconds: list[float], db: float) -
     return {
         "shape": str(shape),
         "tile": each.tile,
-        "way": each.way,
+        "chosen": each.chosen,
         "splits": each.splits,
         "ms": round(ms, 5),
         "parts": [round(1e3 * s, 5) for s in seconds],
@@ -195,79 +174,48 @@ def _row(shape: Shape, each: Way, op: Conv2D, seconds: list[float], db: float) -
     }
 
 
-def _tiles(gpu: Gpu) -> Iterator[tuple[str, str, MatrixTile]]:
+def _tiles(gpu: Gpu) -> list[MatrixTile]:
     assert gpu.matrix is not None, "the adapter has no matrix units"
-    for way, (names, options) in WAYS.items():
-        for name in names:
-            tile = MatrixTile(*TILES[name], gpu.matrix, **options)
-            if tile.bytes <= gpu.workgroup_bytes and tile.threads <= gpu.invocations:
-                yield name, way, tile
+    tiles = [MatrixTile(*sizes[:4], gpu.matrix, sizes[4]) for sizes in TILES]
+    return [tile for tile in tiles if tile.bytes <= gpu.workgroup_bytes and tile.threads <= gpu.invocations]
 
 
 def _direct(op: Conv2D, gpu: Gpu) -> Iterator[Way]:
-    pointwise = op.kernel == (1, 1) and op.pixels % 16 == 0
-    for name, way, tile in _tiles(gpu):
-        if tile.direct[1] or (tile.direct[0] and (not pointwise or op.channels % tile.depth)):
-            continue
+    for tile in _tiles(gpu):
         groups = -(-op.pixels // tile.rows) * -(-op.filter.columns // tile.columns)
-        for splits in (1, 2, 4, 8, 16):
+        for splits in (1, 2, 4, 8, 12, 16):
             deep = op.filter.rows >= 4 * splits * tile.depth
-            if splits > 1 and (not deep or not 100 <= groups * splits <= 500):
-                continue
-            for partials in (False, True) if splits > 1 and "two" in way else (False,):
-                made = replace(tile, partials=partials)
-                yield Way(
-                    name, way + ", f32 parts" * partials, splits, _convolving(op, gpu, made, splits, way)
-                )
-    chosen = choose_tile(
-        op.pixels, op.filter.columns, op.filter.rows, gpu, gate=bool(op.epilogue.gate), halves=True
-    )
-    yield Way(
-        str(chosen.tile),
-        "chosen",
-        chosen.splits,
-        _convolving(op, gpu, cast(Any, chosen.tile), chosen.splits, "today"),
-    )
+            if splits == 1 or (deep and 100 <= groups * splits <= 500):
+                yield Way(str(tile), splits, _convolving(op, gpu, tile, splits))
+    sizes = op.pixels, op.filter.columns, op.filter.rows
+    chosen = choose_tile(*sizes, gpu, gate=bool(op.epilogue.gate), halves=True)
+    make = _convolving(op, gpu, chosen.tile, chosen.splits)
+    yield Way(str(chosen.tile), chosen.splits, make, chosen=True)
 
 
-def _convolving(
-    op: Conv2D, gpu: Gpu, tile: MatrixTile, splits: int, way: str
-) -> Callable[[Value], list[Dispatch]]:
-    return lambda y: _as_today(way, lambda: tiled_convolution(replace(op, y=y), gpu, tile, splits))
+def _convolving(op: Conv2D, gpu: Gpu, tile: AnyTile, splits: int) -> Callable[[Value], list[Dispatch]]:
+    return lambda y: tiled_convolution(replace(op, y=y), gpu, tile, splits)
 
 
 def _by_winograd(op: Conv2D, gpu: Gpu, weights: Any) -> Iterator[Way]:
     filter_ = transformed_filter(lambda: weights, *weights.shape[::3], 4, gpu, "w4", "int8")
 
-    def winograds(tile: MatrixTile | None, way: str) -> Callable[[Value], list[Dispatch]]:
-        return lambda y: _as_today(way, lambda: winograd(replace(op, y=y), filter_, 4, gpu, size=tile))
+    def winograds(tile: MatrixTile | None) -> Callable[[Value], list[Dispatch]]:
+        return lambda y: winograd(replace(op, y=y), filter_, 4, gpu, size=tile)
 
-    for name, way, tile in _tiles(gpu):
-        yield Way(name, way, 1, winograds(tile, way))
-    yield Way("chosen", "chosen", 1, winograds(None, "today"))
-
-
-def _as_today(way: str, make: Callable[[], list[Dispatch]]) -> list[Dispatch]:
-    """Return the dispatches, with the older widening where the way is today's."""
-    new = widening._INT8_TO_MATRIX
-    if way == "today":
-        widening._INT8_TO_MATRIX = widening._INT8_TO_HALF.format(factor="1.0")
-    try:
-        return make()
-    finally:
-        widening._INT8_TO_MATRIX = new
+    for tile in _tiles(gpu):
+        yield Way(str(tile), 1, winograds(tile))
+    yield Way("winograd's", 1, winograds(None), chosen=True)
 
 
 def _show(shape: Shape, rows: list[dict[str, Any]], seconds: float) -> None:
     least = min((row["db"] for row in rows), default=0.0)
     print(f"{shape}: {len(rows)} candidates, at least {least} dB, {seconds:.0f} s since the start")
     best = sorted(rows, key=lambda row: row["ms"])
-    shown = best[:6] + [row for row in best if row["way"] == "chosen"]
-    shown += [next(row for row in best if row["way"] == way) for way in dict.fromkeys(r["way"] for r in best)]
-    for row in {id(row): row for row in shown}.values():
+    for row in best[:6] + [row for row in best if row["chosen"]]:
         parts = f" {row['parts']}" if len(row["parts"]) > 1 else ""
-        name = f"{row['tile'][:24]} {row['way']} /{row['splits']}"
-        print(f"  {name:46} {row['ms']:8.4f} ms {row['tflops']:6.1f} {row['db']:5.1f} dB{parts}", flush=True)
+        name = f"{'chosen ' * row['chosen']}{row['tile']} /{row['splits']}"
+        print(f"  {name:54} {row['ms']:8.4f} ms {row['tflops']:6.1f} {row['db']:5.1f} dB{parts}", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,9 @@ import pytest
 from msd.gpu.gpu import Gpu, MatrixUnit
 from msd.gpu.kernels.matrix_tile import MatrixTile
 from msd.gpu.kernels.tiled_convolution import tiled_convolution
+from msd.gpu.kernels.wide_operands import wide_image
 from msd.gpu.kernels.winograd import transformed_filter, winograd
+from msd.gpu.operations import Epilogue
 from msd.gpu.value import Dispatch, Value
 from tests.webgpu.convolutions import Case, case, snr
 from tests.webgpu.emulated_matrices import emulated_in_floats
@@ -46,55 +48,53 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("splits", [1, 2])
-@pytest.mark.parametrize("buffers", [1, 2])
-def test_operands_in_blocks(kind: str, splits: int, buffers: int) -> None:
+def test_operands_in_blocks(kind: str, splits: int) -> None:
     made = case((1, 5, 7, 36), 20, extras="scale bias residual", **KINDS[kind])
-    assert found(made, tiled_convolution(made.op, Gpu(), replace(TILE, buffers=buffers), splits)) > 100
+    assert found(made, tiled_convolution(made.op, Gpu(), TILE, splits)) > 100
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("splits", [1, 2])
-@pytest.mark.parametrize("buffers", [1, 2])
-def test_operands_in_wide_vectors(kind: str, splits: int, buffers: int) -> None:
-    """72 channels: a slice of 16 along K ends within a tap."""
+@pytest.mark.parametrize("depth", [16, 32])
+def test_operands_in_wide_vectors(kind: str, splits: int, depth: int) -> None:
+    """72 channels: a slice ends within a tap, and the last beyond all."""
     made = halved(case((1, 5, 7, 72), 24, extras="scale bias residual", **KINDS[kind]))
-    tile = replace(TILE, buffers=buffers, wide=True)
-    assert found(made, tiled_convolution(made.op, Gpu(), tile, splits)) > 60
+    dispatches = tiled_convolution(made.op, Gpu(), replace(TILE, depth=depth), splits)
+    assert "x: array<vec4<u32>>" in dispatches[0].kernel.wgsl
+    assert "weights: array<vec" in dispatches[0].kernel.wgsl
+    assert found(made, dispatches) > 60
 
 
-@pytest.mark.parametrize("buffers", [1, 2])
-@pytest.mark.parametrize("stored", ["int8", "f16"])
-def test_a_left_operand_from_storage(buffers: int, stored: Any) -> None:
-    """The last tile is half empty; columns are no whole matrices."""
-    made = case((1, 6, 8, 32), 20, extras="scale bias residual", stored=stored)
-    tile = replace(TILE, buffers=buffers, direct=(True, False))
-    assert found(made, tiled_convolution(made.op, Gpu(), tile)) > 100
-
-
-@pytest.mark.parametrize("tile", [replace(TILE, wide=True, buffers=2), replace(TILE, direct=(True, True))])
+@pytest.mark.parametrize("tile", [TILE, MatrixTile(16, 32, 8, 8, SMALL, depth=32)], ids=str)
 def test_a_gate(tile: MatrixTile) -> None:
-    made = case((1, 6, 8, 32), 48, extras="scale bias gate")
-    if tile.wide:
-        made = halved(made)
-    tile = replace(tile, direct=(tile.direct[0], False))
+    made = halved(case((1, 6, 8, 32), 48, extras="scale bias gate"))
     assert found(made, tiled_convolution(made.op, Gpu(), tile)) > 60
 
 
-@pytest.mark.parametrize("gate", ["", "gate"])
-def test_parts_as_floats(gate: str) -> None:
-    made = case((1, 8, 8, 96), 32, extras=f"scale bias {gate}")
-    tile = replace(TILE, buffers=2, partials=True)
-    dispatches = tiled_convolution(made.op, Gpu(), tile, 3)
-    assert "subgroupMatrixStore(&partial" in dispatches[0].kernel.wgsl
-    assert found(made, dispatches) > 100
+@pytest.mark.parametrize(("stored", "outputs"), [("f16", 24), ("int4", 24), ("int8", 20), ("int8", 36)])
+def test_weights_that_are_read_otherwise(stored: Any, outputs: int) -> None:
+    """Other types, and columns that are no whole vectors of two or four words."""
+    made = case((1, 5, 7, 48), outputs, extras="scale bias", stored=stored)
+    assert found(made, tiled_convolution(made.op, Gpu(), TILE)) > 100
 
 
-@pytest.mark.parametrize(
-    "direct", [(False, False), (True, False), (True, True)], ids=["by threads", "left", "both"]
-)
-@pytest.mark.parametrize("buffers", [1, 2])
-def test_winograds_products(direct: tuple[bool, bool], buffers: int) -> None:
+def test_a_value_that_the_epilogue_reads_too_is_not_bound_twice() -> None:
+    made = halved(case((1, 4, 4, 32), 32, extras="scale"))
+    op = replace(made.op, epilogue=Epilogue(residual=made.op.x))
+    assert wide_image(op, TILE) is None
+    assert wide_image(made.op, TILE) is not None
+
+
+def test_winograds_products() -> None:
     made = case((1, 16, 16, 32), 24, kernel=(3, 3), pad=(1, 1, 1, 1), extras="scale bias")
     filter_ = transformed_filter(lambda: weights_of(made), 24, 32, 4, Gpu(), "w")
-    tile = replace(TILE, buffers=buffers, direct=direct)
-    assert found(made, winograd(made.op, filter_, 4, Gpu(), size=tile)) > 100
+    assert found(made, winograd(made.op, filter_, 4, Gpu(), size=TILE)) > 100
+
+
+def test_winograds_products_of_halves_are_read_in_wide_vectors() -> None:
+    gpu = Gpu(half=True)
+    made = case((1, 16, 16, 32), 24, kernel=(3, 3), pad=(1, 1, 1, 1), extras="scale bias")
+    filter_ = transformed_filter(lambda: weights_of(made), 24, 32, 4, gpu, "w")
+    text = winograd(made.op, filter_, 4, gpu, size=replace(TILE, depth=32))[1].kernel.wgsl
+    assert "v: array<vec4<u32>>" in text
+    assert "weights: array<vec4<u32>>" in text

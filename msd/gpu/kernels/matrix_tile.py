@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
 
 from msd.gpu.gpu import BYTES, Element, MatrixUnit
 
@@ -33,10 +32,6 @@ class MatrixTile:
     block_columns: int
     unit: MatrixUnit
     depth: int = 32
-    buffers: int = 1
-    wide: bool = False
-    direct: tuple[bool, bool] = (False, False)
-    partials: bool = False
 
     stored: Element = "f16"
     short: int = 0
@@ -64,28 +59,13 @@ class MatrixTile:
     @property
     def staged(self) -> int:
         """The sums that a subgroup brings to workgroup memory at once."""
-        return self.unit.rows * self.stage_columns
-
-    @property
-    def stage_columns(self) -> int:
-        """The columns of them: a block's, or a matrix's where two buffers leave no room for more."""
-        stage = self.subgroups * self.unit.rows * self.block_columns * BYTES["f32"]
-        fits = self.buffers * sum(self.slices) * BYTES[self.stored] + stage <= 49152
-        return self.block_columns if fits else self.unit.columns
+        return self.unit.rows * self.block_columns
 
     @property
     def bytes(self) -> int:
         """The workgroup memory of a step's operands and of the sums that leave."""
-        left, right = self.slices
-        return (
-            self.buffers * (left + right) * BYTES[self.stored] + self.subgroups * self.staged * BYTES["f32"]
-        )
-
-    @property
-    def slices(self) -> tuple[int, int]:
-        """The elements of a slice of each operand in workgroup memory; 0 of a direct one."""
-        left, right = self.direct
-        return 0 if left else self.rows * self.left_row, 0 if right else self.depth * self.right_row
+        operands = self.rows * self.left_row + self.depth * self.right_row
+        return operands * BYTES[self.stored] + self.subgroups * self.staged * BYTES["f32"]
 
     @property
     def matrices(self) -> list[tuple[int, int]]:
@@ -97,21 +77,18 @@ class MatrixTile:
     def __str__(self) -> str:
         unit = self.unit
         block = f"{self.block_rows}x{self.block_columns}"
-        ways = ", wide" * self.wide + ", two buffers" * (self.buffers == 2)
-        ways += (
-            ", direct left" * self.direct[0]
-            + ", direct right" * self.direct[1]
-            + ", partials" * self.partials
+        return (
+            f"{self.rows}x{self.columns}x{self.depth} by {block} of {unit.rows}x{unit.columns}x{unit.depth}"
         )
-        size = f"{unit.rows}x{unit.columns}x{unit.depth}"
-        return f"{self.rows}x{self.columns}x{self.depth} by {block} of {size}{ways}"
 
 
 def matrix_memory(tile: MatrixTile) -> str:
     """Return the declarations of workgroup memory."""
-    sizes = zip(("left", "right"), tile.slices, strict=True)
-    slices = [f"var<workgroup> {name}: array<f16, {tile.buffers * size}>;\n" for name, size in sizes if size]
-    return "".join(slices) + f"var<workgroup> stage: array<f32, {tile.subgroups * tile.staged}>;\n"
+    return (
+        f"var<workgroup> left: array<f16, {tile.rows * tile.left_row}>;\n"
+        f"var<workgroup> right: array<f16, {tile.depth * tile.right_row}>;\n"
+        f"var<workgroup> stage: array<f32, {tile.subgroups * tile.staged}>;\n"
+    )
 
 
 def matrix_lanes(tile: MatrixTile) -> str:
@@ -141,13 +118,11 @@ def matrix_multiply(tile: MatrixTile) -> str:
     for k in range(0, tile.depth, unit.depth):
         lines.append("{")
         for i in sorted(rows):
-            at = f"{slice_at(tile, 'left')}(block_row + {i * unit.rows}u) * {tile.left_row}u + {k}u"
-            load = f"subgroupMatrixLoad<{left}>(&left, {at}, false, {tile.left_row}u)"
-            lines.append(f"let a{i} = {f'left{i}_{k}' if tile.direct[0] else load};")
+            at = f"(block_row + {i * unit.rows}u) * {tile.left_row}u + {k}u"
+            lines.append(f"let a{i} = subgroupMatrixLoad<{left}>(&left, {at}, false, {tile.left_row}u);")
         for j in sorted(columns):
-            at = f"{slice_at(tile, 'right')}{k * tile.right_row}u + block_column + {j * unit.columns}u"
-            load = f"subgroupMatrixLoad<{right}>(&right, {at}, false, {tile.right_row}u)"
-            lines.append(f"let b{j} = {f'right{j}_{k}' if tile.direct[1] else load};")
+            at = f"{k * tile.right_row}u + block_column + {j * unit.columns}u"
+            lines.append(f"let b{j} = subgroupMatrixLoad<{right}>(&right, {at}, false, {tile.right_row}u);")
         lines += [
             f"s{i}_{j} = subgroupMatrixMultiplyAccumulate(a{i}, b{j}, s{i}_{j});" for i, j in tile.matrices
         ]
@@ -158,71 +133,23 @@ def matrix_multiply(tile: MatrixTile) -> str:
 def matrix_sums(tile: MatrixTile, pairs: bool, use: Callable[[str, str, list[str]], str]) -> str:
     """Return the WGSL that `use` gives for each row and vector of columns, as `tile.each_sum` has it."""
     unit, each = tile.unit, 2 if pairs else 1
-    wide = tile.stage_columns
-    across = wide // 4 // each
-    at = f"staged + e / {across}u * {wide}u + e % {across}u * {4 * each}u"
+    across = tile.block_columns // 4 // each
+    at = f"staged + e / {across}u * {tile.block_columns}u + e % {across}u * {4 * each}u"
+    column = f"first_column / {each}u + block_column / {4 * each}u + e % {across}u"
     sums = [f"sum{n}" for n in range(each)]
     lines = []
-    for i, first in product(range(tile.block_rows // unit.rows), range(0, tile.block_columns, wide)):
+    for i in range(tile.block_rows // unit.rows):
         lines.append("workgroupBarrier();")
-        for j in range(wide // unit.columns):
+        for j in range(tile.block_columns // unit.columns):
             place = f"staged + {j * unit.columns}u"
-            name = f"s{i}_{j + first // unit.columns}"
-            lines.append(f"subgroupMatrixStore(&stage, {place}, {name}, false, {wide}u);")
+            lines.append(f"subgroupMatrixStore(&stage, {place}, s{i}_{j}, false, {tile.block_columns}u);")
         lines += ["workgroupBarrier();", f"for (var e = lane; e < {unit.rows * across}u;"]
         lines += [f"        e += {unit.subgroup}u) {{", f"let at = {at};"]
         for n, name in enumerate(sums):
             parts = ", ".join(f"stage[at + {4 * n + z}u]" for z in range(4))
             lines.append(f"let {name} = vec4<f32>({parts});")
         row = f"first_row + block_row + {i * unit.rows}u + e / {across}u"
-        column = f"first_column / {each}u + (block_column + {first}u) / {4 * each}u + e % {across}u"
         lines += [use(row, column, sums), "}"]
-    return "\n".join(lines)
-
-
-def slice_at(tile: MatrixTile, array: str) -> str:
-    """Return the WGSL of where the slice begins that is written or read, with a plus behind it."""
-    size = tile.slices[array == "right"]
-    return f"buffer * {size}u + " if tile.buffers > 1 else ""
-
-
-def direct_operand(
-    tile: MatrixTile, array: str, lines: str, at: Callable[[str], str], pitch: str, name: str
-) -> tuple[str, str, str]:
-    """Return the setup, the fetch and the store of an operand that subgroups load from storage.
-
-    `lines` is the first row (or column) of matrix number {}; `at(line)` is where that begins at k = 0.
-    """
-    unit, left = tile.unit, array == "left"
-    kind = f"subgroup_matrix_{array}<f16, " + (
-        f"{unit.depth}, {unit.rows}>" if left else f"{unit.columns}, {unit.depth}>"
-    )
-    count = tile.block_rows // unit.rows if left else tile.block_columns // unit.columns
-    each = unit.rows if left else unit.columns
-    setup = fetch = store = ""
-    for i in range(count):
-        setup += f"let {array}_at{i} = {at(lines.format(i * each))};\n"
-        for k in range(0, tile.depth, unit.depth):
-            setup += f"var {array}{i}_{k} = {kind}();\nvar next_{array}{i}_{k} = {kind}();\n"
-            place = f"{array}_at{i} + k + {k}u" if left else f"{array}_at{i} + (k + {k}u) * {pitch}"
-            fetch += f"next_{array}{i}_{k} = subgroupMatrixLoad<{kind}>(&{name}, {place}, false, {pitch});\n"
-            store += f"{array}{i}_{k} = next_{array}{i}_{k};\n"
-    return setup, fetch, store
-
-
-def matrix_partials(tile: MatrixTile) -> str:
-    """Return the WGSL that stores sums as f32 where they are whole matrices of the binding `partial`."""
-    unit, lines = tile.unit, []
-    for i, j in tile.matrices:
-        lines += [
-            "{",
-            f"let row = first_row + block_row + {i * unit.rows}u;",
-            f"let column = first_column * 4u + block_column + {j * unit.columns}u;",
-            "if (row < p.rows && column < p.columns4 * 4u) {",
-            "let at = (group.z * p.rows + row) * (p.columns4 * 4u) + column;",
-            f"subgroupMatrixStore(&partial, at, s{i}_{j}, false, p.columns4 * 4u);",
-            "} }",
-        ]
     return "\n".join(lines)
 
 
@@ -234,13 +161,12 @@ def store_lines(tile: MatrixTile, array: str, name: str) -> str:
             at = f"({name}_line + {i}u) * {tile.left_row}u + {name}_k + {z}u"
             if array == "right":
                 at = f"({name}_k + {z}u) * {tile.right_row}u + {name}_line + {i}u"
-            lines.append(f"{array}[{slice_at(tile, array)}{at}] = wide{i}.{part};")
+            lines.append(f"{array}[{at}] = wide{i}.{part};")
     return "\n".join(lines)
 
 
 def store_vector(tile: MatrixTile, name: str, value: str) -> str:
     """Return the WGSL that stores four columns of a row of the right operand."""
-    to = f"{slice_at(tile, 'right')}{name}_k * {tile.right_row}u + {name}_column * 4u"
-    lines = [f"let wide = {value};", f"let to = {to};"]
+    lines = [f"let wide = {value};", f"let to = {name}_k * {tile.right_row}u + {name}_column * 4u;"]
     lines += [f"right[to + {z}u] = wide.{part};" for z, part in enumerate("xyzw")]
     return "{\n" + "\n".join(lines) + "\n}\n"

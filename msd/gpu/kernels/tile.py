@@ -107,43 +107,20 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     $setup
     $sums
     var k = begin;
-    $loop
-    $finish
-}
-"""
-
-_ONE = """
     $first
     while (k < end) {
         $late
-        $barrier
+        workgroupBarrier();
         $store
-        $barrier
+        workgroupBarrier();
         k += ${depth}u;
         if (k < end) {
             $advance
         }
         $multiply
     }
-"""
-
-_TWO = """
-    var buffer = 0u;
-    $first
-    $store
-    workgroupBarrier();
-    while (k < end) {
-        k += ${depth}u;
-        if (k < end) {
-            $advance
-        }
-        $multiply
-        if (k < end) {
-            buffer = 1u - buffer;
-            $store
-            workgroupBarrier();
-        }
-    }
+    $finish
+}
 """
 
 
@@ -176,19 +153,15 @@ def tiled(
         rows=tile.rows,
         columns4=tile.columns // 4,
         lanes=lanes,
+        depth=tile.depth,
         range=range_,
         setup=left.setup + right.setup,
         sums=sums,
-        loop=fill(
-            _TWO if isinstance(tile, MatrixTile) and tile.buffers > 1 else _ONE,
-            depth=tile.depth,
-            barrier="" if isinstance(tile, MatrixTile) and all(tile.direct) else "workgroupBarrier();",
-            first=fetch if early else "",
-            late="" if early else fetch,
-            store=left.store + right.store,
-            advance=left.advance + right.advance + (fetch if early else ""),
-            multiply=multiply,
-        ),
+        first=fetch if early else "",
+        late="" if early else fetch,
+        store=left.store + right.store,
+        advance=left.advance + right.advance + (fetch if early else ""),
+        multiply=multiply,
         finish=finish,
     )
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import cast
+from dataclasses import dataclass, replace
 
 from msd.gpu.gpu import Element, Gpu
 from msd.gpu.kernels.epilogue import Finish, factor_function, finish
 from msd.gpu.kernels.images import image_operand, image_params, image_width
-from msd.gpu.kernels.matrix_tile import MatrixTile, direct_operand, matrix_partials
+from msd.gpu.kernels.matrix_tile import MatrixTile
 from msd.gpu.kernels.operands import filter_operand
 from msd.gpu.kernels.shader import shader_dispatch
 from msd.gpu.kernels.tile import AnyTile, Tile, TileOperand, each_sum, tiled
-from msd.gpu.kernels.wide_operands import fits_wide, wide_filter, wide_image, wide_words
+from msd.gpu.kernels.wide_operands import HALVES, wide_filter, wide_image, wide_words
 from msd.gpu.kernels.widening import filter_words, raw_width, tile_shrink, tile_widening
-from msd.gpu.operations import Conv2D
+from msd.gpu.operations import Conv2D, Filter
 from msd.gpu.value import Dispatch, Value
 from msd.gpu.wgsl import fill, groups_for
 
@@ -42,19 +41,19 @@ def tile_counts(rows: int, columns: int, tile: AnyTile) -> dict[str, int]:
 
 def _whole(op: Conv2D, gpu: Gpu, tile: AnyTile, end: Finish, step: str) -> Dispatch:
     gate = bool(op.epilogue.gate)
+    operands = _operands(op, tile, gate)
     body = tiled(
         tile,
-        _left(op, tile),
-        _right(op, tile, gate),
+        *operands.both,
         "let begin = 0u;\nlet end = p.depth;",
         _finishing(tile, gate),
-        _widening(op, tile) + end.functions,
+        operands.widening + end.functions,
     )
     params = _params(op, tile) | end.params
     return shader_dispatch(
         f"convolution {tile}",
         body,
-        _reads(op, tile) | end.reads,
+        operands.reads | end.reads,
         end.writes,
         params,
         groups_for(params["tiles"], gpu.workgroups),
@@ -116,57 +115,49 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 
 
 def _split(op: Conv2D, gpu: Gpu, tile: AnyTile, splits: int, end: Finish, step: str) -> list[Dispatch]:
-    direct = isinstance(tile, MatrixTile) and tile.partials and op.pixels % 16 == op.filter.columns % 16 == 0
     steps = -(-op.filter.rows // tile.depth)
     part = -(-steps // splits) * tile.depth
     slices = -(-op.filter.rows // part)
     columns4 = end.params["columns4"]
-    sums = Value(f"{op.y.name}.partial", "f32" if direct else op.y.element, slices * op.pixels * columns4 * 4)
+    sums = Value(f"{op.y.name}.partial", op.y.element, slices * op.pixels * columns4 * 4)
+    operands = _operands(op, tile)
     body = tiled(
         tile,
-        _left(op, tile),
-        _right(op, tile),
+        *operands.both,
         "let begin = group.z * p.part;\nlet end = min(begin + p.part, p.depth);",
-        matrix_partials(cast(MatrixTile, tile))
-        if direct
-        else each_sum(tile, False, lambda row, column, s: f"keep(group.z, {row}, {column}, {s[0]});"),
-        _widening(op, tile) if direct else _partial(op, tile, sums.element),
+        each_sum(tile, False, lambda row, column, s: f"keep(group.z, {row}, {column}, {s[0]});"),
+        operands.widening + _partial(op, tile, sums.element),
     )
     params = _params(op, tile) | end.params | {"part": part}
     across, down, _ = groups_for(params["tiles"], gpu.workgroups)
     first = shader_dispatch(
         f"convolution {tile} split",
         body,
-        _reads(op, tile)
-        | {name: bound for name, bound in end.reads.items() if name == "scale" and not direct},
-        {"partial": (sums, 1 if direct else 4)},
+        operands.reads | {name: bound for name, bound in end.reads.items() if name == "scale"},
+        {"partial": (sums, 4)},
         params,
         (across, down, slices),
         op.flops,
         step,
     )
-    if direct:
-        return [first, _added(gpu, sums, slices, end, bool(op.epilogue.gate), step, 1.0)]
     scaled = finish(replace(op, filter=replace(op.filter, scale=None)))
     return [first, _added(gpu, sums, slices, scaled, bool(op.epilogue.gate), step)]
 
 
 def _partial(op: Conv2D, tile: AnyTile, element: Element) -> str:
     """Return the functions that keep a partial sum."""
-    functions = _widening(op, tile) + factor_function(op.filter, 1 / tile_shrink(op.filter, tile))
+    functions = factor_function(op.filter, 1 / tile_shrink(op.filter, tile))
     return functions + fill(_PARTIAL, element=element, least=LEAST)
 
 
-def _added(
-    gpu: Gpu, sums: Value, slices: int, end: Finish, gate: bool, step: str, most: float = 1 / LEAST
-) -> Dispatch:
+def _added(gpu: Gpu, sums: Value, slices: int, end: Finish, gate: bool, step: str) -> Dispatch:
     call = "finish(row, column, total(row, column));"
     if gate:
         call = "finish(row, column, total(row, 2u * column), total(row, 2u * column + 1u));"
     vectors = end.params["rows"] * end.params["out_columns4"]
     return shader_dispatch(
         "convolution add",
-        fill(_ADD, functions=end.functions, finish=call, most=most),
+        fill(_ADD, functions=end.functions, finish=call, most=1 / LEAST),
         {"partial": (sums, 4)} | end.reads,
         end.writes,
         end.params | {"slices": slices},
@@ -176,36 +167,42 @@ def _added(
     )
 
 
-def _reads(op: Conv2D, tile: AnyTile) -> dict[str, tuple[Value, int]]:
-    x, weights = image_width(op), raw_width(op.filter)
-    if isinstance(tile, MatrixTile):
-        x = 1 if tile.direct[0] else 8 if tile.wide and fits_wide(op, tile) else x
-        if tile.wide and (words := wide_words(tile, op.filter)):
-            weights = words if op.filter.stored == "int8" else 2 * words
-        weights = 1 if tile.direct[1] else weights
-    return {"x": (op.x, x), "weights": (op.filter.values, weights)}
+@dataclass(frozen=True)
+class _Operands:
+    """Both operands, their bindings, and the functions that widen weights."""
+
+    both: tuple[TileOperand, TileOperand]
+    reads: dict[str, tuple[Value, int]]
+    widening: str
 
 
-def _left(op: Conv2D, tile: AnyTile) -> TileOperand:
-    if isinstance(tile, MatrixTile) and tile.direct[0]:
-        rows = "min(first_row + block_row + {}u, p.rows - " + f"{tile.unit.rows}u)"
-        return TileOperand(
-            *direct_operand(tile, "left", rows, lambda row: f"{row} * p.channels", "p.channels", "x")
-        )
-    if isinstance(tile, MatrixTile) and tile.wide and fits_wide(op, tile):
-        return wide_image(op, tile)
-    return image_operand(op, tile)
+def _operands(op: Conv2D, tile: AnyTile, pairs: bool = False) -> _Operands:
+    """Return the operands of a convolution, read in wide vectors where they fit.
+
+    `pairs`: a thread finds values and gates beside each other, as `operands.vector_operand` says.
+    """
+    left, width = wide_image(op, tile), HALVES
+    if left is None:
+        left, width = image_operand(op, tile), image_width(op)
+    right, words, widening = filter_operands(op.filter, tile, pairs)
+    reads = {"x": (op.x, width), "weights": (op.filter.values, words)}
+    return _Operands((left, right), reads, widening)
 
 
-def _right(op: Conv2D, tile: AnyTile, gate: bool = False) -> TileOperand:
-    if isinstance(tile, MatrixTile) and tile.wide and wide_words(tile, op.filter):
-        return wide_filter(tile, op.filter)
-    return filter_operand(tile, op.filter, gate)
+def filter_operands(
+    filter_: Filter, tile: AnyTile, pairs: bool = False, number: str = ""
+) -> tuple[TileOperand, int, str]:
+    """Return a filter as a right operand, the width of its binding, and the functions that widen it.
 
-
-def _widening(op: Conv2D, tile: AnyTile) -> str:
-    wide = isinstance(tile, MatrixTile) and tile.wide and wide_words(tile, op.filter) > 0
-    return tile_widening(op.filter, tile, not wide)
+    `number` is an expression of how many filters of as many rows lie before it, none where it is empty.
+    """
+    before = f"{number} * p.depth" if number else "0u"
+    if (words := wide_words(tile, filter_)) and isinstance(tile, MatrixTile):
+        width = words if filter_.stored == "int8" else HALVES
+        wide = wide_filter(tile, filter_, before)
+        return wide, width, tile_widening(filter_, tile, read=False)
+    narrow = filter_operand(tile, filter_, pairs, f"{before} * p.filter_words" if number else before)
+    return narrow, raw_width(filter_), tile_widening(filter_, tile)
 
 
 def _params(op: Conv2D, tile: AnyTile) -> dict[str, int]:

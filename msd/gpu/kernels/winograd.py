@@ -19,13 +19,13 @@ import numpy as np
 from msd.gpu.gpu import BYTES, Element, Gpu
 from msd.gpu.kernels.epilogue import finish
 from msd.gpu.kernels.filters import padded_columns
-from msd.gpu.kernels.matrix_tile import MatrixTile, direct_operand
-from msd.gpu.kernels.operands import block_operand, filter_operand
+from msd.gpu.kernels.matrix_tile import MatrixTile
+from msd.gpu.kernels.operands import block_operand
 from msd.gpu.kernels.shader import shader_dispatch
 from msd.gpu.kernels.tile import AnyTile, TileOperand, each_sum, tiled
 from msd.gpu.kernels.tile_choice import choose_tile
-from msd.gpu.kernels.tiled_convolution import tile_counts
-from msd.gpu.kernels.wide_operands import HALVES, wide_filter, wide_rows, wide_words
+from msd.gpu.kernels.tiled_convolution import filter_operands, tile_counts
+from msd.gpu.kernels.wide_operands import HALVES, fits_wide, wide_rows
 from msd.gpu.kernels.widening import (
     filter_words,
     fits_half,
@@ -33,7 +33,6 @@ from msd.gpu.kernels.widening import (
     raw_width,
     shrunk_by,
     tile_shrink,
-    tile_widening,
     widening,
 )
 from msd.gpu.kernels.winograd_matrices import as_array, winograd_matrices
@@ -255,14 +254,15 @@ def _products(
         factor = f" * scale[min({column}, p.columns4 - 1u)]" if scale else ""
         return f"keep(group.z, {row}, {column}, {sums[0]} * {grow!r}{factor});"
 
-    (left, left_width), (right, right_width) = _left(op, v, size), _right(one, size)
+    left, left_width = _tile_operand(op, v, size)
+    right, right_width, widening_ = filter_operands(one, size, number="group.z")
     body = tiled(
         size,
         left,
         right,
-        "let begin = 0u;\nlet end = p.depth;\nlet base = group.z * p.depth * p.filter_words;",
+        "let begin = 0u;\nlet end = p.depth;",
         each_sum(size, False, use),
-        tile_widening(one, size, right_width == raw_width(one)) + _KEEP % m.element,
+        widening_ + _KEEP % m.element,
     )
     params = tile_counts(rows, columns, size) | {
         "rows": rows,
@@ -280,33 +280,11 @@ def _products(
     return shader_dispatch(name, body, reads, {"m": (m, 4)}, params, groups, op.flops, step, computed)
 
 
-def _left(op: Conv2D, v: Value, size: AnyTile) -> tuple[TileOperand, int]:
-    if isinstance(size, MatrixTile) and size.direct[0]:
-        rows = "min(first_row + block_row + {}u, p.rows - " + f"{size.unit.rows}u)"
-        at = "(group.z * p.rows + {}) * p.depth"
-        return TileOperand(*direct_operand(size, "left", rows, at.format, "p.depth", "v")), 1
-    lines = size.rows * size.depth // HALVES
-    if isinstance(size, MatrixTile) and size.wide and op.channels % HALVES == lines % size.threads == 0:
-        row = "min(first_row + left_line{i}, p.rows - 1u)"
-        at = f"((group.z * p.rows + {row}) * p.depth + left_k) / 8u"
-        return wide_rows(size, at, "v", op.channels % size.depth == 0), 8
-    return _tile_operand(op, v, size), 4
-
-
-def _right(one: Filter, size: AnyTile) -> tuple[TileOperand, int]:
-    if isinstance(size, MatrixTile) and size.direct[1]:
-        across = "p.columns4 * 4u"
-        columns = f"min(first_column * 4u + block_column + {{}}u, {across} - {size.unit.columns}u)"
-        at = f"group.z * p.depth * {across} + {{}}"
-        return TileOperand(*direct_operand(size, "right", columns, at.format, across, "weights")), 1
-    if isinstance(size, MatrixTile) and size.wide and (words := wide_words(size, one)):
-        base = f"group.z * p.depth * (p.columns4 * 4u / {2 * words}u)"
-        return wide_filter(size, one, base), 2 * words
-    return filter_operand(size, one, base="base"), raw_width(one)
-
-
-def _tile_operand(op: Conv2D, v: Value, size: AnyTile) -> TileOperand:
-    """Return the transformed input of all tiles as a left operand."""
+def _tile_operand(op: Conv2D, v: Value, size: AnyTile) -> tuple[TileOperand, int]:
+    """Return the transformed input of all tiles as a left operand, and the width of its binding."""
+    if fits_wide(size, v.element, op.channels) and isinstance(size, MatrixTile):
+        first, line = "group.z * p.rows", "first_row + left_line{i}"
+        return wide_rows(size, "v", line, "p.depth", op.channels, first), HALVES
 
     def setup(name: str) -> str:
         rows = f"min(first_row + {name}_line + {{}}u, p.rows - 1u)"
@@ -320,7 +298,7 @@ def _tile_operand(op: Conv2D, v: Value, size: AnyTile) -> TileOperand:
         zero = "".join(f"{name}_{i} = vec4<{v.element}>();\n" for i in range(4))
         return zero + f"if (k + {name}_k < p.depth) {{\n{read}}}\n"
 
-    return block_operand(size, "left", v.element, setup, fetch)
+    return block_operand(size, "left", v.element, setup, fetch), 4
 
 
 def _output(op: Conv2D, m: Value, tile: int, gpu: Gpu, step: str) -> Dispatch:
