@@ -1,4 +1,7 @@
-"""A picture that is steered and enlarged: real files, the real server, a real browser, SwiftShader's GPU."""
+"""A picture that begins from one, is steered, decoded in tiles and enlarged.
+
+Real files, the real server, a real browser, SwiftShader's GPU.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from msd.bundle import Bundle, open_bundle
 from msd.cli import msd
 from msd.graph.parity import psnr
 from msd.run.runtime.control_file import ControlFile, read_control
+from msd.run.runtime.needs import read_initial_image
 from msd.run.runtime.pipeline import Pipeline
 from tests import checkpoints, controlnets, photos, upscalers
 from tests.upscalers import Compact
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
 
 PROMPT, SEED, STEPS = "a hill", 5, 2
 HEIGHT, WIDTH = 256, 192
-"""Two tiles of the upscaler, one above the other."""
+"""Two tiles of the upscaler, one above the other, and tiles of the autoencoder of 128 by 128."""
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     network = upscalers.make(Compact, scale=4, features=8, convs=1)
     torch.save({"params": network.state_dict()}, folder / "compact.pth")
     sizes = ["--height", HEIGHT, "--width", WIDTH, "--steps", STEPS, "--recipe", "float32"]
+    sizes += ["--vae-tile", 128, "--also", "vae_encoder"]
     parts = ["--controlnet", f"{folder / 'edges'}:canny", "--upscaler", folder / "compact.pth"]
     run_msd("convert", folder / "source", "-o", folder / "bundle", *sizes, *parts)
     said = run_msd("export-web", folder / "bundle", "-o", folder / "site")
@@ -55,8 +60,11 @@ def run_msd(*words: object) -> str:
 
 def wanted(bundle: Bundle, picture: Path) -> np.ndarray:
     control = read_control(bundle, ControlFile("canny", picture, 0.75), 0.0, 0.5)
+    image = read_initial_image(bundle, picture)
     with Pipeline(bundle) as pipeline:
-        made = pipeline.generate(PROMPT, seed=SEED, steps=STEPS, controls=[control], upscale=4)
+        made = pipeline.generate(
+            PROMPT, seed=SEED, steps=STEPS, image=image, strength=1.0, controls=[control], upscale=4
+        )
     return made.pixels
 
 
@@ -69,7 +77,10 @@ def test_a_picture_is_steered_and_enlarged_as_the_runtime_does(browser: Browser,
         page.on("request", lambda request: asked.append(request.url))
         fetch_model(page)
         programs = {url.rsplit("/", 1)[1].split(".")[0] for url in asked if "/programs/" in url}
-        assert programs == {"text_encoder", "unet", "vae_decoder"}
+        assert programs == {"text_encoder", "unet", "vae_decoder", "vae_encoder"}
+        page.click("#initial summary")
+        page.set_input_files("#image-file", folder / "picture.png")
+        page.select_option("#strength", "1")
         page.click("#controls summary")
         page.set_input_files("#control-0-file", folder / "picture.png")
         page.fill("#control-0-scale", "0.75")

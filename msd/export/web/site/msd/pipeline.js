@@ -15,6 +15,7 @@ import { joined, runRows } from './rows.js';
 import { applyStep, changed, scheduleOf, takesNoise } from './schedule.js';
 import { encodedImage, factsFor, pixelsOf, startFrom } from './start.js';
 import { enlarged, upscalerOf } from './upscale.js';
+import { decodedLatent } from './vae-tiles.js';
 
 /**
  * @typedef {import('./manifest.js').AppManifest} AppManifest
@@ -369,8 +370,11 @@ export class Pipeline {
   async #decode({ image: initial, paste: pastes = true }, call, latent, watch) {
     const [decoder, file] = [await this.#take(call.component, watch), this.#file(call.component)];
     watch.onProgress?.({ stage: 'decoding' });
-    const [outputs] = await runRows(decoder, file, [rowInputs(call, file, { latent })]);
-    const image = outputs[call.outputs.find(({ kind }) => kind === 'image')?.tensor ?? ''];
+    const run = async (/** @type {import('./rows.js').Tensors} */ inputs) => {
+      checkCancelled(watch.signal);
+      return (await runRows(decoder, file, [inputs]))[0];
+    };
+    const image = await decodedLatent(call, file, latent, this.#app.latent, run);
     const rgba = pixels(requireFinite(image, `The image of the ${file.title}`));
     const shown = initial && pastes ? paste(rgba, initial) : rgba;
     return { rgba: shown, width: this.#app.width, height: this.#app.height };
