@@ -240,7 +240,7 @@ def test_files_for_an_app_have_the_upscaler(source: Path, for_apps: Path) -> Non
 def test_android_apps_leave_the_upscaler_out(source: Path, for_apps: Path) -> None:
     result = CliRunner().invoke(export_android, [str(for_apps), "-o", str(source / "android")])
     assert result.exit_code == 0, result.output
-    assert "apps and pages do not enlarge images yet, so that upscaler.tflite is left out" in result.output
+    assert "apps do not enlarge images yet, so that upscaler.tflite is left out" in result.output
     assert not [*(source / "android").rglob("upscaler.tflite")]
 
 

@@ -164,7 +164,7 @@ def say_left_out(bundle: Bundle) -> None:
     """Say that an app does not run an upscaler, where the bundle has one."""
     if upscaler := bundle.wiring.upscaler:
         name = bundle.component(upscaler.component).file
-        say(f"warning: apps and pages do not enlarge images yet, so that {name} is left out", err=True)
+        say(f"warning: apps do not enlarge images yet, so that {name} is left out", err=True)
 
 
 def _print_plan(plan: ExportPlan, output: Path, app: bool, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import click
 from msd.cli import options
 from msd.cli.command import Command
 from msd.cli.earlier import keep_earlier
-from msd.cli.export import load_export_report, one_size_of, say_left_out
+from msd.cli.export import load_export_report, one_size_of
 from msd.cli.least_steps import least_steps, say_least_steps
 from msd.cli.plain import say, say_json
 from msd.cli.progress import component_progress
@@ -92,7 +92,6 @@ def export_web(
     kept = keep_earlier(output, "web", force, ("title", "name", "licence"))
     settings = WebSettings(runtime, expected, litert_js, title=kept["title"] or title, name=kept["name"])
     with one_size_of(open_bundle(bundle, verify=True), size) as picked:
-        say_left_out(picked)
         say_least_steps(picked, min(steps or [picked.manifest.images.steps]))
         manifest = describe(
             picked,
@@ -101,7 +100,6 @@ def export_web(
             guidance=guidance,
             licence=kept["licence"],
             report=load_export_report(report),
-            upscaler=False,
         )
         with component_progress() as on_progress:
             web = export(picked, output, manifest, settings, force, on_progress)
@@ -118,6 +116,7 @@ def _offered(steps: int, least: int) -> tuple[int, ...]:
 
 def _print(web: WebManifest, output: Path, licence: str | None, as_json: bool) -> None:
     from msd.export.web.litert import ABORTED, OPENED
+    from msd.models.families import title_of
 
     if as_json:
         facts = {"output": str(output), "runtime": web.runtime, "model": web.model, "bytes": web.fetched}
@@ -125,6 +124,8 @@ def _print(web: WebManifest, output: Path, licence: str | None, as_json: bool) -
         return
     for precision, size in web.fetched.items():
         say(f"a visitor fetches {size / 1e6:.0f} MB for {precision}", err=True)
+    for role, size in web.fetched_later.items():
+        say(f"a picture that needs the {title_of(role)} fetches {size / 1e6:.0f} MB more", err=True)
     if web.largest_model > OPENED:
         say(
             f"LiteRT.js was seen to open files of up to {OPENED / 1e6:.0f} MB, and to abort at one of"

@@ -7,7 +7,7 @@ from msd.gpu.kernels.pointwise import IDENTITY, Strided, compute
 from msd.gpu.lowering.memory import Memory
 from msd.gpu.lowering.pointwise import broadcast_strides
 from msd.gpu.value import Dispatch
-from msd.gpu.views import StridedView, contiguous_strides, view
+from msd.gpu.views import StridedView, contiguous_strides, makes_axes, view
 from msd.graph.ir import Op, Tensor
 
 
@@ -20,6 +20,13 @@ def lower_reshape(op: Op, memory: Memory) -> list[Dispatch]:
 def lower_rearrangement(op: Op, memory: Memory) -> list[Dispatch]:
     """Return a copy for each result of TRANSPOSE, SLICE or SPLIT that anything reads as an array."""
     return [each for y in op.outputs for each in copy_view(view(y), y, memory, op.kind)]
+
+
+def lower_strided_slice(op: Op, memory: Memory) -> list[Dispatch]:
+    """Return a copy of what is taken."""
+    if makes_axes(op):
+        raise DelegateFailed("has an ellipsis or a new axis, which kernels do not")
+    return lower_rearrangement(op, memory)
 
 
 def place_in_concatenation(tensor: Tensor, memory: Memory) -> tuple[Tensor, int] | None:
@@ -137,6 +144,7 @@ LOWER = {
     "TRANSPOSE": lower_rearrangement,
     "SLICE": lower_rearrangement,
     "SPLIT": lower_rearrangement,
+    "STRIDED_SLICE": lower_strided_slice,
     "CONCATENATION": lower_concatenation,
     "PAD": lower_padding,
     "RESIZE_NEAREST_NEIGHBOR": lower_resize,

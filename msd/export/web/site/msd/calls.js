@@ -180,6 +180,17 @@ export function sourcesOf({ inputs }) {
 }
 
 /**
+ * Returns a call's outputs by the names of values.
+ *
+ * @param {Call} call
+ * @param {Record<string, Float32Array>} outputs
+ * @returns {Record<string, Float32Array>}
+ */
+export function named({ outputs: described }, outputs) {
+  return Object.fromEntries(described.map(({ value, tensor }) => [value, outputs[tensor]]));
+}
+
+/**
  * @param {Call[]} calls
  * @param {Call['when']} when
  * @param {Output['kind']} kind

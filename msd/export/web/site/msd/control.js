@@ -9,7 +9,8 @@ import { MsdError } from './errors.js';
 
 /**
  * A picture by which the ControlNet `name` steers: RGB in [-1, 1], as large as the model's images. Its
- * outputs count `scale` times, in the steps from `begin` to `until`, as parts of all.
+ * outputs count `scale` times, in the steps from `begin` to `until`, as parts of all. `description` says in a
+ * picture's metadata what it is.
  *
  * @typedef {object} Control
  * @property {string} name
@@ -17,6 +18,7 @@ import { MsdError } from './errors.js';
  * @property {number} [scale]
  * @property {number} [begin]
  * @property {number} [until]
+ * @property {string} [description]
  */
 
 /** The factor of a ControlNet's first output in guess mode; that of its last is 1. */
