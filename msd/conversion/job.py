@@ -11,6 +11,7 @@ from msd.bundle import ImageDefaults
 from msd.compress.calibration.generated_inputs import Calibration
 from msd.compress.pruning.settings import parse_pruning
 from msd.conversion.remarks import conversion_remarks
+from msd.conversion.room import with_room
 from msd.conversion.runnable import require_runnable
 from msd.conversion.schedule import image_defaults, scheduler_config
 from msd.conversion.settings import Settings
@@ -128,7 +129,8 @@ class Job:
         """Sentences on what was chosen or left out in the files read, and on settings that do nothing."""
         inputs = self.networks[self.family.denoiser.name].inputs
         unused = conversion_remarks(self.checkpoint, self.settings, self.components, inputs, self.sizes)
-        return (*self.checkpoint.remarks, *unused)
+        smaller = (self.settings.smaller_because,) if self.settings.smaller_because else ()
+        return (*self.checkpoint.remarks, *smaller, *unused)
 
     @property
     def images(self) -> ImageDefaults:
@@ -179,6 +181,7 @@ def open_job(path: Path, settings: Settings) -> Job:
         if name not in checkpoint.weights:
             family = checkpoint.family
             raise BadCheckpoint(_absence(path, family.component(name), family))
+    settings = with_room(checkpoint, settings, components)
     left_out = () if settings.components else tuple(name for name in needed if name not in components)
     job = Job(
         checkpoint=checkpoint,

@@ -135,10 +135,11 @@ class ConversionOptions:
         shown="all that the model needs",
     )
     also: Sequence[str] = _option((), NAMES, "Convert this optional component too; may be repeated.")
-    recipe: str = _option(
-        "gpu-w8",
-        NAME_OR_FILE,
+    recipe: str | None = _option(
+        None,
+        or_none(NAME_OR_FILE),
         "How to store weights: a name of configs/recipes/, or a .toml file like those.  [list: show them]",
+        shown="gpu-w8; gpu-w4-unet for a U-Net beyond 2 GiB",
     )
     batch: int = _option(1, whole(1, 2), "2: both guidance passes in one run.")
     sizes: Sequence[ImageSize] = _option(
