@@ -1,13 +1,11 @@
 """A folder of converted files, and the manifest that describes it.
 
-    text_encoder.tflite  unet.tflite, or its halves  vae_decoder.tflite
+    text_encoder.tflite  unet.tflite (or halves)  vae_decoder.tflite
     vae_encoder.tflite   on request, and in bundles of models that read an image, such as those for inpainting
     controlnet_NAME.tflite   of each ControlNet, whose residuals the U-Net then takes
     token_embedding.tflite   before the text encoder, in bundles for TensorFlow Lite's GPU delegate alone
     tokenizer/  scheduler/   vocab.json, merges.txt, and both's configurations
-    manifest.json        this module's `Manifest`
-
-`open_bundle` reads such a folder; `file_facts` and `dump_manifest` help to write one.
+    manifest.json        this module's `Manifest`; `open_bundle` reads such a folder
 """
 
 from __future__ import annotations
@@ -111,9 +109,9 @@ class Configuration:
 
     `networks`: "msd" for our own, "keras-cv" for keras-cv's. `prompt_chunks`: how many outputs of the
     text encoder the denoiser takes. `sizes` lists all image sizes where there are several, `height` and
-    `width` are the first's. `spelling`, `attention` and `interface` are named where not msd's standard.
-    `controls` are ControlNets' names, `vae_tile` the pixels a side of the autoencoder's tiles; `split`: the
-    U-Net is two files. In the file, each component's settings stand under its name.
+    `width` are the first's. `spelling`, `attention` and `interface` are named where not msd's standard;
+    `controls` are ControlNets' names, `vae_tile` a tile's pixels a side; `split`: the U-Net is two files.
+    In the file, each component's settings stand under its name.
     """
 
     height: int
