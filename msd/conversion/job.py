@@ -13,7 +13,7 @@ from msd.compress.pruning.settings import parse_pruning
 from msd.conversion.remarks import conversion_remarks
 from msd.conversion.room import with_room
 from msd.conversion.runnable import require_runnable
-from msd.conversion.schedule import image_defaults, scheduler_config
+from msd.conversion.schedule import EMBEDDED_GUIDANCE, few_steps_of, image_defaults, scheduled
 from msd.conversion.settings import Settings
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.clip_skip import skip_layers
@@ -138,7 +138,9 @@ class Job:
         denoiser = self.networks.get(self.family.denoiser.name)
         takes_guidance = denoiser is not None and is_guided(self.family, denoiser.inputs)
         own = None if self.settings.scheduler else self.checkpoint.images
-        defaults = own or image_defaults(self.checkpoint.scheduler, takes_guidance)
+        kind = few_steps_of(self.checkpoint, self.settings)
+        few = kind.images(EMBEDDED_GUIDANCE if takes_guidance else None) if kind else None
+        defaults = own or few or image_defaults(self.checkpoint.scheduler, takes_guidance)
         return defaults.unless(self.settings.steps, self.settings.guidance)
 
     @property
@@ -167,7 +169,7 @@ def _open_changed(path: Path, settings: Settings) -> Checkpoint:
     checkpoint = merge(checkpoint, settings.lora)
     checkpoint = add(skip_layers(checkpoint, settings.clip_skip), settings.embeddings)
     checkpoint = add_controls(checkpoint, settings.controlnets)
-    return replace(checkpoint, scheduler=scheduler_config(checkpoint.scheduler, settings.scheduler))
+    return scheduled(checkpoint, settings)
 
 
 def open_job(path: Path, settings: Settings) -> Job:

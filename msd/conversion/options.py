@@ -104,8 +104,8 @@ class ConversionOptions:
     scheduler: str | None = _option(
         None,
         or_none(TEXT),
-        "The scheduler of the model: heun, dpm+++karras, or for a few-step LoRA lcm, tcd:eta=1 or"
-        " ddim:timestep_spacing=trailing.",
+        "The scheduler of the model: heun, dpm+++karras, tcd:eta=1, or a few-step model's whole schedule:"
+        " lightning, hyper, dmd2, turbo or lcm.",
         metavar="NAME[+SCALE][:SETTING=VALUE,…]",
         shown="the checkpoint's own",
     )
