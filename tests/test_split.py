@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,28 @@ def test_javascript_runs_both_halves(xl: tuple[Bundle, Bundle], recorded: dict[s
         player(run["role"], mapped(decoded, run["inputs"]))
     player.require_done()
     close("latents", floats(found["latents"]), floats(recorded["latents"]))
+
+
+def test_a_report_knows_that_two_files_are_one_network(xl: tuple[Bundle, Bundle]) -> None:
+    printed = [
+        CliRunner().invoke(command, ["report", str(bundle.folder), "--no-run"], catch_exceptions=False).output
+        for bundle in xl
+    ]
+    assert "are one network" not in printed[0]
+    files = [xl[1].manifest.components[name].bytes for name in ("unet_first", "unet")]
+    said = "unet_first.tflite and unet.tflite are one network, open side by side:"
+    assert f"{said} {sum(files) / 1e6:.1f} MB of files" in printed[1]
+
+
+def test_a_benchmark_counts_both_halves(xl: tuple[Bundle, Bundle], tmp_path: Path) -> None:
+    words = ["bench", str(xl[1].folder), "--backend", "litert-cpu", "--threads", "1"]
+    words += ["--min-seconds", "0.1", "--max-seconds", "0.2"]
+    done = CliRunner().invoke(command, [*words, "-o", str(tmp_path / "b.json")], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "b.json").read_text("utf-8"))["bundles"][0]
+    typical = {each["component"]: each["timings"]["seconds"] for each in found["measurements"]}
+    assert {"unet_first", "unet"} <= {*typical}
+    assert found["wholes"][0]["step"] > 0
 
 
 def test_an_app_has_memory_for_both(xl: tuple[Bundle, Bundle]) -> None:
