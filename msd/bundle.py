@@ -1,13 +1,11 @@
 """A folder of converted files, and the manifest that describes it.
 
-    text_encoder.tflite  unet.tflite, or its halves  vae_decoder.tflite
-    vae_encoder.tflite   on request, and in bundles of models that read an image, such as those for inpainting
-    controlnet_NAME.tflite   of each ControlNet, whose residuals the U-Net then takes
-    token_embedding.tflite   before the text encoder, in bundles for TensorFlow Lite's GPU delegate alone
-    tokenizer/  scheduler/   vocab.json, merges.txt, and both's configurations
-    manifest.json        this module's `Manifest`
-
-`open_bundle` reads such a folder; `file_facts` and `dump_manifest` help to write one.
+text_encoder.tflite  unet.tflite (or halves)  vae_decoder.tflite
+vae_encoder.tflite   on request, and in bundles of models that read an image, such as those for inpainting
+controlnet_NAME.tflite   of each ControlNet, whose residuals the U-Net then takes
+token_embedding.tflite   before the text encoder, in bundles for TensorFlow Lite's GPU delegate alone
+tokenizer/  scheduler/   vocab.json, merges.txt, and both's configurations
+manifest.json        this module's `Manifest`; `open_bundle` reads such a folder
 """
 
 from __future__ import annotations

@@ -110,8 +110,8 @@ class ConversionOptions:
     scheduler: str | None = _option(
         None,
         or_none(TEXT),
-        "The scheduler of the model: heun, dpm+++karras, or for a few-step LoRA lcm, tcd:eta=1 or"
-        " ddim:timestep_spacing=trailing.",
+        "The scheduler of the model: heun, dpm+++karras, tcd:eta=1, or a few-step model's whole schedule:"
+        " lightning, hyper, dmd2, turbo or lcm.",
         metavar="NAME[+SCALE][:SETTING=VALUE,…]",
         shown="the checkpoint's own",
     )
@@ -141,10 +141,11 @@ class ConversionOptions:
         shown="all that the model needs",
     )
     also: Sequence[str] = _option((), NAMES, "Convert this optional component too; may be repeated.")
-    recipe: str = _option(
-        "gpu-w8",
-        NAME_OR_FILE,
+    recipe: str | None = _option(
+        None,
+        or_none(NAME_OR_FILE),
         "How to store weights: a name of configs/recipes/, or a .toml file like those.  [list: show them]",
+        shown="gpu-w8; gpu-w4-unet for a U-Net beyond 2 GiB",
     )
     batch: int = _option(1, whole(1, 2), "2: both guidance passes in one run.")
     sizes: Sequence[ImageSize] = _option(

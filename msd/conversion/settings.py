@@ -35,12 +35,15 @@ class Settings:
     defaults of images that follow from it. `pruning` overrides the recipe's own, and uses a `calibration` if
     there is one. `networks`: "keras-cv" to build those of keras-cv, "auto" for our own. `attention`:
     "composite" for LiteRT's own composite operator, which phones may have kernels for. `interface` is that of
-    another program, which binds the files. `jobs` threads read and quantise weights, one for each core if
-    None.
+    another program, which binds the files. Where no recipe was `recipe_named`, a smaller one may have taken
+    the default's place, `smaller_because` of a sentence. `jobs` threads read and quantise weights, one for
+    each core if None.
     """
 
     rules: Sequence[Rewrite]
     recipe: Recipe = field(default_factory=lambda: find_recipe(DEFAULT))
+    recipe_named: bool = True
+    smaller_because: str = ""
     components: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     batch: int = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msd.measure.judging.verdict import Verdict
@@ -67,6 +67,24 @@ def advice(file: FileReport) -> str:
         f"activations take {most / 1e9:.1f} GB, more than many phones leave an app: decode in tiles, with"
         " msd-convert --vae-tile 512"
     )
+
+
+def in_two_files(files: Sequence[FileReport]) -> Iterator[str]:
+    """Yield of each network in two files, and each delegate, what both take together, a sentence each."""
+    by_path = {Path(file.file): file for file in files}
+    of_first = {c.first_half: c.name for f in families().values() for c in f.components if c.first_half}
+    for path, first in by_path.items():
+        rest = path.with_stem(of_first.get(path.stem, path.stem))
+        if rest == path or rest not in by_path:
+            continue
+        second = by_path[rest]
+        for one, other in zip(first.predictions, second.predictions, strict=True):
+            yield (
+                f"{path.name} and {rest.name} are one network, open side by side:"
+                f" {megabytes(first.bytes + second.bytes)} of files, and with {one.delegate}"
+                f" {megabytes(one.memory.weights + other.memory.weights)} of weights and"
+                f" {megabytes(one.memory.activations + other.memory.activations)} of activations"
+            )
 
 
 def fails(prediction: DelegatePrediction) -> bool:
