@@ -14,6 +14,7 @@ from transformers import CLIPTokenizer
 
 from msd.models.demo.captions import Scene, Split, caption, captions, scenes
 from msd.models.demo.scenes import SIZE, Picture, draw
+from msd.run.runtime.control_file import canny
 from scripts.demo_training.recipe import TrainingRecipe
 from scripts.demo_training.vocabulary import LENGTH, Vocabulary, grow
 
@@ -60,6 +61,18 @@ def pictures(chosen: list[Scene]) -> Picture:
         for (first, chunk), drawn in zip(jobs, pool.imap(_draw_chunk, jobs), strict=True):
             out[first : first + len(chunk)] = drawn
     return out
+
+
+def edges(drawn: Picture) -> Picture:
+    """Return the edges that `--from-photo` finds in images (N, H, W, 3), as (N, H, W) of 0 and 1."""
+    with Pool(min(os.cpu_count() or 1, len(drawn))) as pool:
+        return np.stack(pool.map(edges_of, drawn, chunksize=100))
+
+
+def edges_of(picture: Picture) -> Picture:
+    """Return the edges of one image (H, W, 3), as uint8 (H, W) of 0 and 1."""
+    pixels = picture[None].astype(np.float32) / np.float32(127.5) - np.float32(1)
+    return np.asarray(canny(pixels)[0, ..., 0] > 0, np.uint8)
 
 
 def token_ids(texts: list[str], tokenizer: Path) -> npt.NDArray[np.int16]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,21 +28,29 @@ def _timesteps(batch: int, generator: Any, device: str) -> Any:
     ).long()
 
 
-def fit(
-    parts: Any, latents: Any, ids: Any, empty: Any, scheduler: Any, recipe: TrainingRecipe, run: TrainingRun
-) -> float:
-    """Train `parts` (a ModuleDict of "unet" and "text_encoder") and return the seconds it took.
+@dataclass(frozen=True)
+class Batch:
+    """Latents (B, 4, 16, 16) made noisy, what to predict of them, their captions' ids and the loss' weights.
 
-    `latents` are scaled, (N, 4, 16, 16); `ids` the captions of each, (N, K, 77); `empty` the empty caption's
-    ids, (77,). `scheduler` says how latents become noisy, and whether noise or v is predicted. The loss is
-    that of clean latents, weighted by min(SNR, γ).
+    `chosen` are the numbers (B,) of their scenes.
     """
-    parts.to(run.device, memory_format=torch.channels_last)
-    loss = torch.compile(_loss, dynamic=False) if run.compiles else _loss
+
+    chosen: Any
+    noisy: Any
+    wanted: Any
+    timesteps: Any
+    ids: Any
+    weight: Any
+
+
+def batches(
+    latents: Any, ids: Any, empty: Any, scheduler: Any, recipe: TrainingRecipe, run: TrainingRun
+) -> Callable[[int], Batch]:
+    """Return a function from a step to its batch; for the arguments see `fit`."""
     batch, device = recipe.denoiser.batch, run.device
     alphas, says_v = scheduler.alphas_cumprod.to(device), scheduler.config.prediction_type == "v_prediction"
 
-    def at(step: int) -> Any:
+    def at(step: int) -> Batch:
         random = run.generator(recipe.seed + 1, step)
         chosen = torch.randint(len(latents), (batch,), generator=random, device=device)
         which = torch.randint(ids.shape[1], (batch,), generator=random, device=device)
@@ -54,8 +64,27 @@ def fit(
         wanted = signal * noise - sigma * latents[chosen] if says_v else noise
         ratio = squares / (1 - squares)
         weight = ratio.clamp(max=recipe.snr_limit) / (ratio + says_v)
-        return loss(
-            parts, noisy.contiguous(memory_format=torch.channels_last), wanted, timesteps, captions, weight
-        )
+        noisy = noisy.contiguous(memory_format=torch.channels_last)
+        return Batch(chosen, noisy, wanted, timesteps, captions, weight)
+
+    return at
+
+
+def fit(
+    parts: Any, latents: Any, ids: Any, empty: Any, scheduler: Any, recipe: TrainingRecipe, run: TrainingRun
+) -> float:
+    """Train `parts` (a ModuleDict of "unet" and "text_encoder") and return the seconds it took.
+
+    `latents` are scaled, (N, 4, 16, 16); `ids` the captions of each, (N, K, 77); `empty` the empty caption's
+    ids, (77,). `scheduler` says how latents become noisy, and whether noise or v is predicted. The loss is
+    that of clean latents, weighted by min(SNR, γ).
+    """
+    parts.to(run.device, memory_format=torch.channels_last)
+    loss = torch.compile(_loss, dynamic=False) if run.compiles else _loss
+    batch_at = batches(latents, ids, empty, scheduler, recipe, run)
+
+    def at(step: int) -> Any:
+        each = batch_at(step)
+        return loss(parts, each.noisy, each.wanted, each.timesteps, each.ids, each.weight)
 
     return train("denoiser", parts, at, recipe.denoiser, run)

@@ -44,7 +44,8 @@ def _write_text_encoder(model: Any, folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 
 
-def _write_model(model: Any, folder: Path) -> None:
+def write_model(model: Any, folder: Path) -> None:
+    """Write one of diffusers' models into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     save_file(_halves(model), folder / "diffusion_pytorch_model.safetensors", {"format": "pt"})
     model.save_config(folder)
@@ -54,8 +55,8 @@ def write(
     parts: dict[str, Any], scheduler: Any, tokenizer: Path, record: dict[str, Any], folder: Path
 ) -> None:
     """Write `parts` ("vae", "unet", "text_encoder"), a scheduler, the tokenizer's files and the record."""
-    _write_model(parts["vae"], folder / "vae")
-    _write_model(parts["unet"], folder / "unet")
+    write_model(parts["vae"], folder / "vae")
+    write_model(parts["unet"], folder / "unet")
     _write_text_encoder(parts["text_encoder"], folder / "text_encoder")
     scheduler.save_config(folder / "scheduler")
     shutil.copytree(tokenizer, folder / "tokenizer", dirs_exist_ok=True)

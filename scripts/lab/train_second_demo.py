@@ -19,6 +19,7 @@ from diffusers import AutoencoderKL, DDIMScheduler, UNet2DConditionModel
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
 from msd.models.demo import CHECKPOINT
+from msd.models.demo.scenes import Picture
 from scripts.demo_training import architecture, autoencoding, data, export, vocabulary
 from scripts.demo_training.loop import TrainingRun
 from scripts.demo_training.recipe import Stage, TrainingRecipe
@@ -74,10 +75,8 @@ def text_encoder(tokens: int) -> Any:
     )
 
 
-def scaled_latents(vae: Any, described: data.Captioned, run: TrainingRun) -> Any:
-    """Return the latents (N, 4, 16, 16) of drawn scenes, as the U-Net sees them."""
-    pictures = data.pictures(described.scenes)
-    run.say(f"{len(pictures)} scenes drawn")
+def latents_of(vae: Any, pictures: Picture, run: TrainingRun) -> Any:
+    """Return the latents (N, 4, 16, 16) of images (N, 128, 128, 3), as the U-Net sees them."""
     blocks = torch.from_numpy(pictures).split(4000)
     found = torch.cat([autoencoding.latents(vae, block.to(run.device)) for block in blocks])
     return found * vae.config.scaling_factor
@@ -89,7 +88,9 @@ def make(recipe: TrainingRecipe, out: Path, run: TrainingRun) -> None:
     tokenizer = CHECKPOINT / "tokenizer"
     vae = AutoencoderKL.from_pretrained(CHECKPOINT / "vae", torch_dtype=torch.float32).to(run.device)
     described = data.describe(recipe)
-    latents = scaled_latents(vae, described, run)
+    pictures = data.pictures(described.scenes)
+    run.say(f"{len(pictures)} scenes drawn")
+    latents = latents_of(vae, pictures, run)
     torch.manual_seed(recipe.seed)
     words = len(CLIPTokenizer.from_pretrained(tokenizer))
     parts = torch.nn.ModuleDict({"unet": unet(), "text_encoder": text_encoder(words)})
