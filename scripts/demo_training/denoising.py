@@ -65,7 +65,9 @@ def batches(
         ratio = squares / (1 - squares)
         weight = ratio.clamp(max=recipe.snr_limit) / (ratio + says_v)
         noisy = noisy.contiguous(memory_format=torch.channels_last)
-        return Batch(chosen, noisy, wanted, timesteps, captions, weight)
+        return Batch(
+            chosen=chosen, noisy=noisy, wanted=wanted, timesteps=timesteps, ids=captions, weight=weight
+        )
 
     return at
 
