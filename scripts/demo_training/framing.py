@@ -35,7 +35,9 @@ def _frame(block: Any, rng: random.Random) -> tuple[Any, list[int]]:
     side = target if rng.random() < 0.5 else rng.choice(SIDES)
     top, left = (rng.randint(0, max(0, side - target)) for _ in "hw")
     resized = _resized(block, side)
-    shown = resized[:, top : top + target, left : left + target] if side > target else _resized(resized, target)
+    shown = (
+        resized[:, top : top + target, left : left + target] if side > target else _resized(resized, target)
+    )
     return shown, [side, side, top, left, target, target]
 
 

@@ -46,7 +46,7 @@ def text_encoder_2(tokens: int) -> Any:
 
 
 def unet() -> Any:
-    """Return the U-Net: latents (B, 4, 16, 16), states (B, 77, 192), vector (B, 128), sizes (B, 6) → noise."""
+    """Return the U-Net: latents (B, 4, 16, 16), states (B, 77, 192), vector (B, 128) and sizes → noise."""
     return UNet2DConditionModel(
         sample_size=LATENT,
         in_channels=4,

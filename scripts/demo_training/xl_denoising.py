@@ -30,7 +30,9 @@ def conditions(parts: Any, ids: Any, end: int) -> tuple[Any, Any]:
     return states * described[:, None, None], second.text_embeds * described[:, None]
 
 
-def _loss(unet: Any, noisy: Any, wanted: Any, timesteps: Any, given: tuple[Any, Any, Any], weight: Any) -> Any:
+def _loss(
+    unet: Any, noisy: Any, wanted: Any, timesteps: Any, given: tuple[Any, Any, Any], weight: Any
+) -> Any:
     states, vector, sizes = given
     with torch.autocast("cuda", torch.bfloat16, enabled=noisy.is_cuda):
         added = {"text_embeds": vector, "time_ids": sizes}
@@ -40,6 +42,8 @@ def _loss(unet: Any, noisy: Any, wanted: Any, timesteps: Any, given: tuple[Any, 
 
 def paced(stage: Stage, loss: Callable[[int], Any], seconds: float) -> Stage:
     """Return a stage of as many steps as fit into `seconds` from now, at most those of `stage`."""
+    if stage.steps <= _UNTIMED + _TIMED:
+        return stage
     begun = time.monotonic()
     for step in range(_UNTIMED + _TIMED):
         value = loss(step)

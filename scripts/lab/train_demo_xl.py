@@ -40,7 +40,7 @@ FULL = TrainingRecipe(
     seed=3,
 )
 SMOKE = TrainingRecipe(
-    scenes=120,
+    scenes=60,
     autoencoder=FULL.autoencoder,
     denoiser=Stage(steps=2, batch=4, rate=1e-3, warmup=1, average=0.5),
     seed=3,
@@ -98,7 +98,7 @@ def prepared(recipe: TrainingRecipe, run: TrainingRun) -> tuple[tuple[Any, Any],
 
 
 def make(recipe: TrainingRecipe, out: Path, run: TrainingRun, seconds: float, asked: int, steps: int) -> None:
-    """Train the networks, write the checkpoint to `out`, and judge it by `asked` captions in `steps` steps."""
+    """Train the networks, write them to `out`, and judge them by `asked` captions in `steps` steps."""
     run.folder.mkdir(parents=True, exist_ok=True)
     scenes, texts = prepared(recipe, run)
     torch.manual_seed(recipe.seed)
