@@ -23,9 +23,12 @@ from msd.run.runtime.guidance import Guidance
 from msd.run.runtime.initial_image import open_initial_image
 from msd.run.runtime.needs import latent_shape
 from msd.run.runtime.pipeline import Pipeline
-from tests import checkpoints
+from scripts.make_random_checkpoint import Random, write_diffusers
+from tests import checkpoints, single_files
 from tests.checkpoints import TINY, vary
 from tests.drawings import nchw, nhwc
+
+INSTRUCT = StableDiffusionInstructPix2PixPipeline.__name__
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StableDiffus
         requires_safety_checker=False,
     )
     index = folder / "model_index.json"
-    index.write_text(index.read_text().replace("StableDiffusionPipeline", type(pipeline).__name__))
+    index.write_text(index.read_text().replace("StableDiffusionPipeline", INSTRUCT))
     pipeline.set_progress_bar_config(disable=True)
     return folder, pipeline
 
@@ -77,30 +80,57 @@ def test_an_image_is_diffusers_own(
     picture: Path,
     theirs: tuple[Path, StableDiffusionInstructPix2PixPipeline],
 ) -> None:
+    made, wanted = both(bundle, theirs[1], picture, guidance=guidance, image_guidance=by_image)
+    assert psnr(wanted, made.latents) >= 60
+    assert made.metadata["guidance_mode"] == ("none" if guidance == 1 else "three passes")
+
+
+def both(
+    bundle: Bundle,
+    pipeline: StableDiffusionInstructPix2PixPipeline,
+    picture: Path,
+    guidance: float,
+    image_guidance: float,
+) -> tuple[Any, Any]:
+    """Return our image and the latents of diffusers', from the same noise."""
     size = bundle.manifest.configuration
     start = np.random.default_rng(1).standard_normal(latent_shape(bundle), np.float32)
-    settings: dict[str, Any] = {"guidance_scale": guidance, "image_guidance_scale": by_image}
-    wanted = theirs[1](
+    image = open_initial_image(picture, size.height, size.width, "crop", None)
+    wanted = pipeline(
         "a red dog",
-        image=Image.open(picture),
+        image=Image.fromarray(((image.pixels[0] + 1) * 127.5).round().astype(np.uint8)),
         negative_prompt="blurry",
         num_inference_steps=20,
+        guidance_scale=guidance,
+        image_guidance_scale=image_guidance,
         latents=nchw(start),
         output_type="latent",
-        **settings,
     ).images
-    image = open_initial_image(picture, size.height, size.width, "crop", None)
     made = Pipeline(bundle).generate(
         "a red dog",
         negative_prompt="blurry",
         image=image,
         steps=20,
         guidance=guidance,
-        image_guidance=by_image,
+        image_guidance=image_guidance,
         latents=start,
     )
-    assert psnr(nhwc(wanted), made.latents) >= 60
-    assert made.metadata["guidance_mode"] == ("none" if guidance == 1 else "three passes")
+    return made, nhwc(wanted)
+
+
+def test_an_image_is_the_same_from_a_single_file(picture: Path, tmp_path: Path) -> None:
+    config = vary(single_files.FIRST, unet={"in_channels": 8})
+    single_files.write(tmp_path / "edit.safetensors", config)
+    write_diffusers(tmp_path / "folder", config, Random(0, "float32"))
+    index = tmp_path / "folder" / "model_index.json"
+    index.write_text(index.read_text().replace('StableDiffusionPipeline"', f'{INSTRUCT}"'))
+    pipeline = StableDiffusionInstructPix2PixPipeline.from_pretrained(
+        tmp_path / "folder", safety_checker=None
+    )
+    pipeline.set_progress_bar_config(disable=True)
+    msd.convert(tmp_path / "edit.safetensors", tmp_path / "out", recipe="float32", width=48, height=32)
+    made, wanted = both(open_bundle(tmp_path / "out"), pipeline, picture, guidance=7.5, image_guidance=1.5)
+    assert psnr(wanted, made.latents) >= 60
 
 
 def test_three_rows_are_combined() -> None:

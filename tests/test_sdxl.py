@@ -357,3 +357,21 @@ def test_an_autoencoder_in_one_file_scales_as_the_family_s_do(
     for source in (both[0] / "folder", both[0] / "one.safetensors", tmp_path / "without.safetensors"):
         job = open_job(source, Settings((), vae=[tmp_path / "vae.safetensors"]))
         assert job.checkpoint.configs["vae_decoder"].scaling_factor == 0.13025
+
+
+@pytest.mark.parametrize("layout", ["folder", "single file"])
+@pytest.mark.parametrize(("channels", "what"), [(8, "an image to edit"), (9, "a mask and the masked image")])
+def test_a_unet_that_takes_more_than_latents_is_refused(
+    channels: int, what: str, layout: str, tmp_path: Path
+) -> None:
+    """Those of SDXL's inpainting and InstructPix2Pix: the calls have nothing to put beside the latents."""
+    folder = tmp_path / "checkpoint"
+    theirs = xl_checkpoints.write(folder, single=layout != "folder", unet={"in_channels": channels})
+    source = folder
+    if layout != "folder":
+        source = xl_checkpoints.write_single_file(tmp_path / "one.safetensors", theirs)
+    with pytest.raises(
+        BadCheckpoint, match=rf"takes {channels} channels: beside latents of 4 {what}.* 4 \(the"
+    ):
+        msd.convert(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

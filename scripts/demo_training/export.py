@@ -32,15 +32,17 @@ def _halves(model: Any, prefix: str = "") -> dict[str, Any]:
     }
 
 
-def _write_text_encoder(model: Any, folder: Path) -> None:
+def write_text_encoder(model: Any, folder: Path) -> None:
     """Write by hand: transformers 5 drops the prefix that every published Stable Diffusion checkpoint has."""
     folder.mkdir(parents=True, exist_ok=True)
     bare = {name.removeprefix("text_model."): tensor for name, tensor in _halves(model).items()}
     names = {
-        f"text_model.{name}": tensor for name, tensor in bare.items() if not name.endswith("position_ids")
+        name if name.startswith("text_projection.") else f"text_model.{name}": tensor
+        for name, tensor in bare.items()
+        if not name.endswith("position_ids")
     }
     save_file(names, folder / "model.safetensors", {"format": "pt"})
-    config = model.config.to_diff_dict() | {"architectures": ["CLIPTextModel"], "dtype": "float16"}
+    config = model.config.to_diff_dict() | {"architectures": [type(model).__name__], "dtype": "float16"}
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 
 
@@ -57,7 +59,7 @@ def write(
     """Write `parts` ("vae", "unet", "text_encoder"), a scheduler, the tokenizer's files and the record."""
     write_model(parts["vae"], folder / "vae")
     write_model(parts["unet"], folder / "unet")
-    _write_text_encoder(parts["text_encoder"], folder / "text_encoder")
+    write_text_encoder(parts["text_encoder"], folder / "text_encoder")
     scheduler.save_config(folder / "scheduler")
     shutil.copytree(tokenizer, folder / "tokenizer", dirs_exist_ok=True)
     (folder / "model_index.json").write_text(json.dumps(_INDEX, indent=2) + "\n")
