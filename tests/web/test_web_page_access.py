@@ -45,6 +45,22 @@ def blocked(page: Page, site: StandInSite) -> None:
     page.wait_for_selector("#check-again")
 
 
+def optional(page: Page, site: StandInSite) -> None:
+    """Show a model with ControlNets and an upscaler, and a picture that steers."""
+    page.wait_for_selector(READY)
+    controls = [{"name": name, "role": f"controlnet_{name}"} for name in ("canny", "depth")]
+    bytes_ = {"total": 67_000_000, "there": 0}
+    site.change_inspection(
+        model={"controls": controls, "upscaler": {"role": "upscaler", "scale": 4}},
+        optional={"upscaler": {"bytes": bytes_, "problems": []}},
+    )
+    page.reload()
+    page.click("#controls summary")
+    image = Path(__file__).parents[2] / "docs/images/demo.png"
+    page.set_input_files("#control-0-file", image)
+    page.wait_for_selector("#control-0-scale")
+
+
 def fetching(page: Page, site: StandInSite) -> None:
     """Show how a model is fetched."""
     before(page, site)
@@ -111,7 +127,7 @@ def asked(page: Page, site: StandInSite) -> None:
 
 
 STATES: list[Callable[[Page, StandInSite], None]] = [
-    *(before, blocked, fetching, ready, painting, generating, done, failed, measured, asked)
+    *(before, blocked, fetching, ready, painting, optional, generating, done, failed, measured, asked)
 ]
 
 
