@@ -5,6 +5,7 @@ Real files, the real server, a real browser, SwiftShader's GPU.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from tests.upscalers import Compact
 from tests.web.real_site import address_of, fetch_model, generate, open_page, saved
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 PROMPT, SEED, STEPS = "a hill", 5, 2
 HEIGHT, WIDTH = 256, 192
@@ -56,6 +57,16 @@ def run_msd(*words: object) -> str:
     result = CliRunner().invoke(msd, [*map(str, words)])
     assert result.exit_code == 0, result.output
     return result.output
+
+
+def verdict(page: Page, folder: Path) -> dict[str, list[float]]:
+    """Measure the networks, and return the dB of each one's outputs."""
+    page.locator("#tab-verdict").click()
+    page.locator("#measure:enabled").click()
+    page.locator("#save-verdict:visible").wait_for()
+    found = json.loads(saved(page, "#save-verdict", folder).read_text())["networks"]
+    assert [network["failure"] for network in found] == [None] * len(found)
+    return {each["role"]: [output["psnr_db"] for output in each["outputs"]] for each in found}
 
 
 def wanted(bundle: Bundle, picture: Path) -> np.ndarray:
@@ -90,8 +101,11 @@ def test_a_picture_is_steered_and_enlarged_as_the_runtime_does(browser: Browser,
         generate(page, PROMPT, SEED)
         page.wait_for_function("() => document.getElementById('upscale-note').textContent === ''")
         path = saved(page, "#save", folder)
+        measured = verdict(page, folder)
         page.close()
     assert problems == []
+    assert set(measured) == {*programs, "controlnet_canny", "upscaler"}, "what is there is measured"
+    assert all(psnr_db >= 90 for each in measured.values() for psnr_db in each)
     expected = wanted(open_bundle(folder / "bundle"), folder / "picture.png")
     assert expected.shape == (4 * HEIGHT, 4 * WIDTH, 3)
     with Image.open(path) as image:
