@@ -133,8 +133,8 @@ def generate(
     from it, changes it by `strength`, and repaints it only where `mask` is white; `fit` says how the files
     are fitted to the model's size, and `paste=False` leaves the rest as the autoencoder decodes it
     (docs/image-to-image.md). A model that edits the image keeps to it by `image_guidance`. ControlNets steer
-    by the pictures in `controls`, NAME=FILE[:SCALE] each, in the part of the steps between `control_from` and
-    `control_until`, with `guess` although the prompt does not describe them, and with `from_photo` by the
+    by the pictures in `controls`, NAME=FILE[:SCALE[:FROM[:UNTIL]]] each, by default between `control_from`
+    and `control_until`, with `guess` although the prompt does not describe them, and with `from_photo` by the
     photograph's edges (docs/controlnet.md). `upscale` enlarges the image that many times, and `tiles` runs
     the autoencoder in tiles (docs/upscaling.md). For several images with the networks loaded once, use
     `msd.run.runtime.pipeline.Pipeline`. `save(path)` of the result writes a file, and `remarks` in its

@@ -146,6 +146,22 @@ def test_two_images_are_steered_together_and_by_resident_networks(folder: Path, 
         assert all(np.array_equal(first, other) for other in others)
 
 
+def test_each_picture_has_its_own_part_of_the_steps(folder: Path, tmp_path: Path) -> None:
+    given = (
+        *(
+            "--control",
+            f"canny={folder / 'edges.png'}:0.5:0:0.6",
+            "--control",
+            f"depth={folder / 'edges.png'}",
+        ),
+        *("--control-from", 0.3, "--steps", 4),
+    )
+    done("generate", folder / "out", "-p", "a red dog!", "-o", tmp_path / "a.png", *given)
+    written = metadata(tmp_path / "a.png")["controls"]
+    assert "canny at 0.5, from 0 until 0.6 by" in written
+    assert "depth at 1, from 0.3 until 1 by" in written
+
+
 def test_edges_of_a_photograph_steer(folder: Path, tmp_path: Path) -> None:
     control = ("--control", f"canny={folder / 'photo.png'}", "--from-photo")
     result = done("generate", folder / "out", *FEW, "-o", tmp_path / "a.png", *control)
@@ -171,13 +187,16 @@ def test_a_control_is_a_name_a_file_and_a_scale(tmp_path: Path) -> None:
         ("a", "b:c.png", 1.0),
         ("a", "b=c.png", -2.0),
     ]
+    parts = parse_control("a=b:c.png:0.5:0.2:0.8")
+    assert (str(parts.path), parts.scale, parts.begin, parts.until) == ("b:c.png", 0.5, 0.2, 0.8)
+    assert (parse_control("a=b.png:1:0.2").begin, parse_control("a=b.png:1").begin) == (0.2, None)
     (tmp_path / "1:2").touch()
     assert parse_control(f"a={tmp_path}/1:2").path == tmp_path / "1:2"
 
 
 Arguments = Callable[[Path], tuple[object, ...]]
 REFUSED: dict[str, tuple[Arguments, int, str]] = {
-    "no name": (lambda f: ("--control", f / "edges.png"), 2, "should be NAME=FILE[:SCALE]"),
+    "no name": (lambda f: ("--control", f / "edges.png"), 2, "should be NAME=FILE[:SCALE[:FROM[:UNTIL]]]"),
     "unknown name": (
         lambda f: ("--control", f"pose={f / 'edges.png'}"),
         1,

@@ -142,7 +142,7 @@ request_options = options.gathered(
         "controls",
         callback=_controls,
         multiple=True,
-        metavar="NAME=FILE[:SCALE]",
+        metavar="NAME=FILE[:SCALE[:FROM[:UNTIL]]]",
         help="Steer by this picture with the ControlNet of that name; may be repeated.  [default: scale 1]",
     ),
     click.option(

@@ -21,29 +21,44 @@ BLUR, LOW, HIGH = 1.4, 0.1, 0.2
 
 @dataclass(frozen=True)
 class ControlFile:
-    """The file of a picture that steers, by the ControlNet `name`, and how much it counts."""
+    """The file of a picture that steers, by the ControlNet `name`, and how much it counts.
+
+    `begin` and `until` are the part of the steps, None for what is said of all pictures.
+    """
 
     name: str
     path: Path
     scale: float = 1.0
+    begin: float | None = None
+    until: float | None = None
 
 
 def parse_control(text: str) -> ControlFile:
-    """Return what `NAME=FILE[:SCALE]` says; raises BadConfig for other text.
+    """Return what `NAME=FILE[:SCALE[:FROM[:UNTIL]]]` says; raises BadConfig for other text.
 
-    File names may contain colons: the text after the last one is a scale if it is a number, and no file has
-    the whole as its name.
+    File names may contain colons: up to three numbers at the end are no part of one, unless a file has the
+    longer name.
     """
-    name, equals, rest = text.partition("=")
-    if not (name and equals and rest):
-        raise BadConfig(f"{text!r} should be NAME=FILE[:SCALE], the name of a ControlNet and a picture")
-    path, _, scale = rest.rpartition(":")
-    if path and not Path(rest).exists():
-        try:
-            return ControlFile(name, Path(path), float(scale))
-        except ValueError:
-            pass
-    return ControlFile(name, Path(rest))
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise BadConfig(
+            f"{text!r} should be NAME=FILE[:SCALE[:FROM[:UNTIL]]], the name of a ControlNet and a picture"
+        )
+    numbers: list[float] = []
+    while len(numbers) < 3 and not Path(path).exists():
+        shorter, _, last = path.rpartition(":")
+        if not shorter or (number := _number(last)) is None:
+            break
+        path, numbers = shorter, [number, *numbers]
+    scale, begin, until = [*numbers, *(None,) * 3][:3]
+    return ControlFile(name, Path(path), 1.0 if scale is None else scale, begin=begin, until=until)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def read_control(
@@ -51,16 +66,16 @@ def read_control(
 ) -> Control:
     """Return the picture in a file, fitted to a bundle's size as an initial image is, as a control.
 
-    With `from_photo`, the picture is the photograph's edges. Raises BadImage, and BadConfig for numbers out
-    of bounds.
+    `begin` and `until` are of files that say none. With `from_photo`, the picture is the photograph's edges.
+    Raises BadImage, and BadConfig for numbers out of bounds.
     """
     image = open_initial_image(file.path, *image_size(bundle), fit)
     control = Control(
         name=file.name,
         hint=image.pixels,
         scale=file.scale,
-        begin=begin,
-        until=until,
+        begin=begin if file.begin is None else file.begin,
+        until=until if file.until is None else file.until,
         description=image.description,
     )
     if not from_photo:
