@@ -65,7 +65,7 @@ UNCHANGED = (
         "steps",
     ),
     *("guidance", "networks", "batch", "height", "width", "prediction_type", "attention", "jobs", "force"),
-    *("upscaler", "vae_tile"),
+    *("fuse_control", "upscaler", "vae_tile", "split"),
 )
 """Options that are settings of a conversion as they are."""
 
@@ -218,7 +218,7 @@ def judge(
 @known_keywords(OPTIONS)
 def conversion_settings(**options: Any) -> Settings:
     """Return the settings of a conversion with these `ConversionOptions`; raises BadConfig."""
-    from msd.compress.encoding.recipe import find_recipe
+    from msd.compress.encoding.recipe import DEFAULT, find_recipe
     from msd.conversion.client_interface import find_interface
     from msd.conversion.convert import Settings
     from msd.graph.prediction.device import Device, find_device
@@ -226,11 +226,12 @@ def conversion_settings(**options: Any) -> Settings:
     from msd.graph.rewrite.target import Target
 
     chosen = ConversionOptions(**options)
-    recipe, device = find_recipe(chosen.recipe), chosen.device
+    recipe, device = find_recipe(chosen.recipe or DEFAULT), chosen.device
     pruning, calibration = _pruning(recipe, chosen)
     return Settings(
         rules=_rules(recipe, chosen.without),
         recipe=recipe,
+        recipe_named=chosen.recipe is not None,
         components=tuple(chosen.components),
         also=tuple(chosen.also),
         sizes=tuple(chosen.sizes),

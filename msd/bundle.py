@@ -1,13 +1,11 @@
 """A folder of converted files, and the manifest that describes it.
 
-    text_encoder.tflite  unet.tflite  vae_decoder.tflite
-    vae_encoder.tflite   on request, and in bundles of models that read an image, such as those for inpainting
-    controlnet_NAME.tflite   of each ControlNet, whose residuals the U-Net then takes
-    token_embedding.tflite   before the text encoder, in bundles for TensorFlow Lite's GPU delegate alone
-    tokenizer/  scheduler/   vocab.json, merges.txt, and both's configurations
-    manifest.json        this module's `Manifest`
-
-`open_bundle` reads such a folder; `file_facts` and `dump_manifest` help to write one.
+text_encoder.tflite  unet.tflite (or halves)  vae_decoder.tflite
+vae_encoder.tflite   on request, and in bundles of models that read an image, such as those for inpainting
+controlnet_NAME.tflite   of each ControlNet, whose residuals the U-Net then takes
+token_embedding.tflite   before the text encoder, in bundles for TensorFlow Lite's GPU delegate alone
+tokenizer/  scheduler/   vocab.json, merges.txt, and both's configurations
+manifest.json        this module's `Manifest`; `open_bundle` reads such a folder
 """
 
 from __future__ import annotations
@@ -32,7 +30,6 @@ from msd.tensor_spec import TensorSpec
 
 FORMAT, OLDEST = 3, 2
 """Format 2 had no calls, which follow from the family and the files; 1 only the type of the weights."""
-
 MANIFEST = "manifest.json"
 FOREIGN = "{} has the interface {}, another program's; convert without --interface for msd's own use"
 LARGEST = 1e6
@@ -109,11 +106,11 @@ class ImageSize:
 class Configuration:
     """The settings of a conversion: image size in pixels, batch, recipe, and each component's own, by name.
 
-    `networks`: "msd" for our own, "keras-cv" for keras-cv's. `prompt_chunks`: how many outputs of the
-    text encoder the denoiser takes. `sizes` lists all image sizes where there are several, `height` and
-    `width` are the first's. `spelling`, `attention` and `interface` are named where they are not msd's
-    standard. `controls` are the names of ControlNets, `vae_tile` the pixels a side of the autoencoder's
-    tiles. In the file, each component's settings stand under its name.
+    `networks`: "msd" for our own, "keras-cv" for keras-cv's. `prompt_chunks`: how many outputs of the text
+    encoder the denoiser takes. `sizes` lists all image sizes of several, `height` and `width` the first's.
+    `spelling`, `attention` and `interface` are named if not msd's own. `controls` are ControlNets, inside the
+    denoiser if `fused_controls`, `vae_tile` pixels a side of the autoencoder's tiles; `split`: the U-Net is two
+    files. In the file, each component's settings stand under its name.
     """
 
     height: int
@@ -128,7 +125,9 @@ class Configuration:
     attention: str = field(default="", metadata=schema.UNLESS_EMPTY)
     interface: str = field(default="", metadata=schema.UNLESS_EMPTY)
     controls: tuple[str, ...] = field(default=(), metadata=schema.UNLESS_EMPTY)
+    fused_controls: bool = field(default=False, metadata=schema.UNLESS_EMPTY)
     vae_tile: int | None = field(default=None, metadata=schema.UNLESS_EMPTY)
+    split: bool = field(default=False, metadata=schema.UNLESS_EMPTY)
 
     @property
     def all_sizes(self) -> tuple[ImageSize, ...]:
@@ -257,16 +256,15 @@ class Bundle:
     @property
     def model_hash(self) -> str:
         """The SHA-256 of the components' own SHA-256, in name order: it identifies the converted weights."""
-        hashes = [f"{name} {part.sha256}\n" for name, part in sorted(self.manifest.components.items())]
-        return hashlib.sha256("".join(hashes).encode()).hexdigest()
+        parts = sorted(self.manifest.components.items())
+        return hashlib.sha256("".join(f"{name} {part.sha256}\n" for name, part in parts).encode()).hexdigest()
 
 
 def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:
     """Return the bundle in `folder`, its files checked by size and, if `verify`, by SHA-256.
 
-    First completes a conversion that was cut off. Raises BadBundle for missing and changed files and for
-    an invalid manifest, OutputUnwritable where nothing can be completed, BadConfig for a name that is not
-    UTF-8.
+    First completes a conversion that was cut off. Raises BadBundle for missing and changed files and an
+    invalid manifest, OutputUnwritable where nothing can be completed, BadConfig for a name beyond UTF-8.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -310,8 +308,7 @@ def manifest_schema() -> dict[str, Any]:
 def file_facts(path: Path) -> File:
     """Return a file's SHA-256 and size, reading one piece at a time; raises OSError."""
     with path.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256")
-    return File(digest.hexdigest(), path.stat().st_size)
+        return File(hashlib.file_digest(stream, "sha256").hexdigest(), path.stat().st_size)
 
 
 def _check_names(path: Path, manifest: Manifest) -> None:
@@ -323,7 +320,8 @@ def _check_names(path: Path, manifest: Manifest) -> None:
 
 def family_of(manifest: Manifest) -> Family:
     """Return the family of a manifest's model, with its ControlNets; raises BadConfig for wrong ones."""
-    return with_controls(find_family(manifest.family), manifest.configuration.controls)
+    own, family = manifest.configuration, find_family(manifest.family)
+    return with_controls(family, own.controls, own.fused_controls)
 
 
 def _check_family(path: Path, manifest: Manifest) -> None:

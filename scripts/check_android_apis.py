@@ -6,7 +6,7 @@
 The first argument is a checkout of LiteRT's repository; with --revision, a git directory of it. --types is
 npm's package @nativescript/types-android, unpacked. --compile compiles the Kotlin of whole projects by every
 delivery against LiteRT's own Kotlin sources, warnings being errors. --table writes the calls that this Kotlin
-makes to docs/android-apis.md. Prints a line for each difference, and ends with exit code 3 if there is one.
+makes to tests/android_stubs/calls.md. Prints a line for each difference; exit code 3 says that there is one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.android_projects import export_projects
 
 ROOT = Path(__file__).parents[1]
 STUBS = ROOT / "tests" / "android_stubs"
-PAGE = ROOT / "docs" / "android-apis.md"
+TABLE = ROOT / "tests" / "android_stubs" / "calls.md"
 NEEDS_ANDROIDX = "ModelProvider.kt"
 DIFFERENT = 3
 
@@ -117,8 +117,8 @@ def _write(declared: list[Declaration], framework: dict[str, Class]) -> None:
     with tempfile.TemporaryDirectory() as name:
         found = used(Path(name))
     judges = Judges(declared, framework, read_play(STUBS / "play.json"))
-    PAGE.write_text(replaced(PAGE.read_text("utf-8"), rows(found, judges)), "utf-8")
-    print(f"{len(found)} calls are in {PAGE.relative_to(ROOT)}")
+    TABLE.write_text(replaced(TABLE.read_text("utf-8"), rows(found, judges)), "utf-8")
+    print(f"{len(found)} calls are in {TABLE.relative_to(ROOT)}")
 
 
 def exported(folder: Path) -> list[Path]:

@@ -2,12 +2,13 @@
 
     python scripts/judge_full_size.py trace build sd21-base sd15       # needs TensorFlow; less than 1 MB each
     python scripts/judge_full_size.py judge build sd21-base sd15 -o docs/results/gpu-full-size.json
-    python scripts/judge_full_size.py trace --controlled build sd15  # a ControlNet and its U-Net
-    python scripts/judge_full_size.py judge build sd15-controlled -o docs/results/gpu-controlnet.json \\
-        --component controlnet_any --component unet
+    python scripts/judge_full_size.py trace --controlled build sd15
+    python -m scripts.judge_full_size judge build sd15 sd15-controlled sd15-fused --precision fp16 \\
+        --component controlnet_any --component unet -o docs/results/gpu-controlnet.json
 
 The two halves may run on different machines. Weights are normal with variance 1/fan-in, from a seed. The
-verdicts are added to those that OUTPUT already has.
+verdicts are added to those that OUTPUT already has. GPU memory is what nvidia-smi shows more while a network
+is loaded and has run.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from msd.models.structure import Structure, VariableSpec, load_structure, save_s
 from msd.run.runners.backends.litert_gpu import GpuProcess
 from msd.run.runners.runner import Conditions
 from scripts.figures import save_figures
+from scripts.lab.nvidia_smi import gpu_used
 
 RUNS = 10
 
@@ -57,7 +59,9 @@ def main() -> None:
 @main.command("trace")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("models", nargs=-1, required=True)
-@click.option("--controlled", is_flag=True, help="A ControlNet and the U-Net that it steers.")
+@click.option(
+    "--controlled", is_flag=True, help="A ControlNet and the U-Net that it steers, in two files and in one."
+)
 def trace_structures(folder: Path, models: tuple[str, ...], controlled: bool) -> None:
     """Write to FOLDER the structures of each of MODELS, which configs/models/ describes."""
     from msd.models.networks import networks, read_configs, size_of
@@ -67,27 +71,31 @@ def trace_structures(folder: Path, models: tuple[str, ...], controlled: bool) ->
         public = tomllib.loads(Path(f"configs/models/{model}.toml").read_text())
         configs = read_configs(STABLE_DIFFUSION, public)
         size = size_of(STABLE_DIFFUSION, configs)
-        every = steered(public, configs, size) if controlled else networks(STABLE_DIFFUSION, configs, size)
-        place = folder / (f"{model}-controlled" if controlled else model)
-        place.mkdir(parents=True, exist_ok=True)
-        for name, network in every.items():
-            save_structure(trace(network.build, network.inputs), place / f"{name}.zip")
+        every = {model: networks(STABLE_DIFFUSION, configs, size)}
+        for name, found in (steered(model, public, configs, size) if controlled else every).items():
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            for component, network in found.items():
+                save_structure(trace(network.build, network.inputs), folder / name / f"{component}.zip")
 
 
-def steered(public: Mapping[str, Any], configs: Mapping[str, Any], size: Size) -> dict[str, Network]:
-    """Return a ControlNet of a public model, and the U-Net that takes its residuals."""
-    from msd.models.control_config import ControlNetConfig
+def steered(
+    model: str, public: Mapping[str, Any], configs: Mapping[str, Any], size: Size
+) -> dict[str, dict[str, Network]]:
+    """Return a ControlNet of a public model, and the U-Net that takes its residuals; and both in one."""
+    from msd.models.control_config import ControlNetConfig, FusedUNetConfig
     from msd.models.families.control import with_controls
     from msd.models.networks import networks
 
     shared = {
         k: v for k, v in public["unet"].items() if k not in ("_class_name", "out_channels", "up_block_types")
     }
-    known = {
-        "controlnet_any": ControlNetConfig.from_diffusers(shared, "controlnet"),
-        "unet": ControlledUNetConfig.of(configs["unet"]),
+    control, unet = ControlNetConfig.from_diffusers(shared, "controlnet"), configs["unet"]
+    apart = {"controlnet_any": control, "unet": ControlledUNetConfig.of(unet)}
+    fused = {"unet": FusedUNetConfig.of(unet, {"any": control})}
+    return {
+        f"{model}-controlled": networks(with_controls(STABLE_DIFFUSION, ("any",)), apart, size),
+        f"{model}-fused": networks(with_controls(STABLE_DIFFUSION, ("any",), fused=True), fused, size),
     }
-    return networks(with_controls(STABLE_DIFFUSION, ("any",)), known, size)
 
 
 @main.command("judge")
@@ -96,23 +104,27 @@ def steered(public: Mapping[str, Any], configs: Mapping[str, Any], size: Size) -
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--component", "components", multiple=True, default=STABLE_DIFFUSION.names)
 @click.option("--recipe", "recipes", multiple=True, default=("gpu-w8",), show_default=True)
+@click.option("--precision", "precisions", multiple=True, default=("fp32", "fp16"), show_default=True)
 def judge_structures(
     folder: Path,
     models: tuple[str, ...],
     output: Path,
     components: tuple[str, ...],
     recipes: tuple[str, ...],
+    precisions: tuple[str, ...],
 ) -> None:
-    """Write the verdicts and latencies as JSON to OUTPUT, after each component."""
+    """Write the verdicts, latencies and memory as JSON to OUTPUT, after each component that a model has."""
     report: dict[str, Any] = {"commands": [], "recipes": {}}
     if output.exists():
         report = json.loads(output.read_text())
     report["commands"].append("python " + " ".join(sys.argv))
     for recipe, model, name in itertools.product(recipes, models, components):
+        if not (folder / model / f"{name}.zip").exists():
+            continue
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / f"{name}.tflite"
             row = write_random(load_structure(folder / model / f"{name}.zip"), path, name, recipe)
-            for precision in ("fp32", "fp16"):
+            for precision in precisions:
                 row[precision] = measure(path, precision)
                 report["recipes"].setdefault(recipe, {}).setdefault(model, {})[name] = row
                 save_figures(output, report, "graph_rewrites", "msd/compress/encoding", "msd/graph")
@@ -158,16 +170,19 @@ def draw(spec: VariableSpec, seed: int) -> Weights:
 
 
 def measure(path: Path, precision: Any) -> dict[str, Any]:
-    """Return the verdict and the median latency of `RUNS` runs, in seconds, including host–device copies."""
+    """Return the verdict, the median latency of `RUNS` runs, in seconds, including host–device copies, and
+    the bytes of GPU memory that the loaded network takes.
+    """
     verdict = judge(path, precision=precision)
     row = {
         "adapter": verdict.adapter,
         "verdict": f"{verdict.delegated} of {verdict.operations} operations, {verdict.partitions} partition",
         "ok": verdict.ok,
-        "psnr": [round(d.psnr, 1) for d in verdict.distances],
+        "psnr": [round(d.psnr, 1) for d in verdict.outputs],
         "compile_seconds": round(verdict.compile_seconds or 0, 2),
         "problems": [*verdict.problems, *([verdict.failure] if verdict.failure else [])],
     }
+    before = gpu_used()
     with GpuProcess(path, Conditions(precision=precision)) as session:
         rng = np.random.default_rng(0)
         inputs = {
@@ -178,7 +193,8 @@ def measure(path: Path, precision: Any) -> dict[str, Any]:
         }
         session.run(inputs)
         seconds = [_timed(session, inputs) for _ in range(RUNS)]
-    return {**row, "median_seconds": round(float(np.median(seconds)), 4)}
+        taken = gpu_used() - before
+    return {**row, "median_seconds": round(float(np.median(seconds)), 4), "gpu_bytes": taken}
 
 
 def _timed(session: GpuProcess, inputs: dict[str, Array]) -> float:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import pickle
 import tomllib
 import zipfile
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -37,10 +39,18 @@ UNUSED_LAYERS = 1
 """OpenCLIP's last layers, which Stable Diffusion 2.x does not use but single files have."""
 
 FOLDERS = {
-    "text_encoder": ("model.safetensors", "transformers", "CLIPTextModel"),
-    "unet": ("diffusion_pytorch_model.safetensors", "diffusers", "UNet2DConditionModel"),
-    "vae": ("diffusion_pytorch_model.safetensors", "diffusers", "AutoencoderKL"),
+    "text_encoder": ("model", "transformers", "CLIPTextModel"),
+    "text_encoder_2": ("model", "transformers", "CLIPTextModelWithProjection"),
+    "unet": ("diffusion_pytorch_model", "diffusers", "UNet2DConditionModel"),
+    "vae": ("diffusion_pytorch_model", "diffusers", "AutoencoderKL"),
 }
+"""The stem of a component's files, and its class; one that a configuration lacks is not written."""
+
+SHARD = 5_000_000_000
+"""The bytes from which diffusers writes weights in several files."""
+
+AHEAD = 16
+"""Tensors that are made side by side."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +79,24 @@ class Random:
         return np.asarray(values, self.dtype)
 
 
+def models() -> list[str]:
+    """Return the names of those in configs/models/."""
+    return sorted(str(path.relative_to(MODELS).with_suffix("")) for path in MODELS.rglob("*.toml"))
+
+
 def read_config(model: str) -> Config:
     """Return one of configs/models/."""
     return tomllib.loads((MODELS / f"{model}.toml").read_text("utf-8"))
 
 
 def shapes(config: Config, text_layers: int = 0) -> dict[str, dict[str, Shape]]:
-    """Return the shape of each tensor of "text_encoder", with `text_layers` more, "unet" and "vae"."""
+    """Return the shape of each tensor of "text_encoder", with `text_layers` more, "unet" and "vae".
+
+    That of Stable Diffusion XL's "text_encoder_2" too.
+    """
     import torch
     from diffusers import AutoencoderKL, UNet2DConditionModel
-    from transformers import CLIPTextConfig, CLIPTextModel
+    from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
     text = {**config["text_encoder"]}
     text["num_hidden_layers"] += text_layers
@@ -88,9 +106,17 @@ def shapes(config: Config, text_layers: int = 0) -> dict[str, dict[str, Shape]]:
             "unet": UNet2DConditionModel(**config["unet"]),
             "vae": AutoencoderKL(**config["vae"]),
         }
+        if "text_encoder_2" in config:
+            second = CLIPTextConfig(**config["text_encoder_2"])
+            made["text_encoder_2"] = CLIPTextModelWithProjection(second)
     found = {c: {n: tuple(p.shape) for n, p in module.named_parameters()} for c, module in made.items()}
     found["text_encoder"] = {n.removeprefix("text_model."): s for n, s in found["text_encoder"].items()}
     return found
+
+
+def is_xl(config: Config) -> bool:
+    """Return whether it is a Stable Diffusion XL, which has a second text encoder."""
+    return "text_encoder_2" in config
 
 
 def is_second(config: Config) -> bool:
@@ -124,8 +150,33 @@ def write_safetensors(
     text = json.dumps(header).encode()
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
-        for tensor in tensors:
-            random.values(tensor).tofile(file)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for first in range(0, len(tensors), AHEAD):
+                for values in pool.map(random.values, tensors[first : first + AHEAD]):
+                    values.tofile(file)
+
+
+def write_shards(folder: Path, stem: str, tensors: Iterable[CompVisTensor], random: Random) -> None:
+    """Write one .safetensors file, or from SHARD bytes on several and their index, as diffusers does."""
+    size = np.dtype(random.dtype).itemsize
+    shards: list[list[CompVisTensor]] = [[]]
+    room = SHARD
+    for tensor in tensors:
+        count = math.prod(tensor.shape) * size
+        if count > room and shards[-1]:
+            shards, room = [*shards, []], SHARD
+        shards[-1].append(tensor)
+        room -= count
+    if len(shards) == 1:
+        write_safetensors(folder / f"{stem}.safetensors", shards[0], random, {"format": "pt"})
+        return
+    places = {}
+    for number, shard in enumerate(shards, 1):
+        name = f"{stem}-{number:05}-of-{len(shards):05}.safetensors"
+        write_safetensors(folder / name, shard, random, {"format": "pt"})
+        places |= {tensor.name: name for tensor in shard}
+    index = {"metadata": {}, "weight_map": places}
+    (folder / f"{stem}.safetensors.index.json").write_text(json.dumps(index), "utf-8")
 
 
 def write_ckpt(path: Path, tensors: Iterable[CompVisTensor], random: Random, **beside: Any) -> None:
@@ -187,25 +238,34 @@ def _pickle(tensors: Iterable[CompVisTensor], dtype: str, beside: Mapping[str, A
 def write_diffusers(folder: Path, config: Config, random: Random) -> None:
     """Write a folder in diffusers layout."""
     every = shapes(config)
-    index = {component: [library, name] for component, (_, library, name) in FOLDERS.items()}
-    index |= {"tokenizer": ["transformers", "CLIPTokenizer"], "safety_checker": [None, None]}
-    index["scheduler"] = ["diffusers", config["scheduler"]["_class_name"]]
-    for component, (file, _, name) in FOLDERS.items():
+    for component, (stem, _, name) in FOLDERS.items():
+        if component not in config:
+            continue
         (folder / component).mkdir(parents=True)
         tensors = [CompVisTensor(n, shape, component, (n,)) for n, shape in every[component].items()]
-        write_safetensors(folder / component / file, tensors, random, {"format": "pt"})
-        said = (
-            config[component] if component == "text_encoder" else {"_class_name": name, **config[component]}
-        )
+        write_shards(folder / component, stem, tensors, random)
+        is_text = component.startswith("text_encoder")
+        said = config[component] if is_text else {"_class_name": name, **config[component]}
         (folder / component / "config.json").write_text(json.dumps(said), "utf-8")
     (folder / "scheduler").mkdir()
     (folder / "scheduler" / "scheduler_config.json").write_text(json.dumps(config["scheduler"]), "utf-8")
-    (folder / "model_index.json").write_text(
-        json.dumps({"_class_name": "StableDiffusionPipeline", **index}), "utf-8"
-    )
-    (folder / "tokenizer").mkdir()
-    for name, read in clip_tokenizer(PAD_2 if is_second(config) else PAD_1).items():
-        (folder / "tokenizer" / name).write_bytes(read())
+    (folder / "model_index.json").write_text(json.dumps(model_index(config)), "utf-8")
+    first = PAD_2 if is_second(config) else PAD_1
+    for name, pad in {"tokenizer": first, **({"tokenizer_2": PAD_2} if is_xl(config) else {})}.items():
+        (folder / name).mkdir()
+        for file, read in clip_tokenizer(pad).items():
+            (folder / name / file).write_bytes(read())
+
+
+def model_index(config: Config) -> dict[str, Any]:
+    """Return the content of model_index.json."""
+    index: dict[str, Any] = {c: [library, name] for c, (_, library, name) in FOLDERS.items() if c in config}
+    index |= {"tokenizer": ["transformers", "CLIPTokenizer"]}
+    index["scheduler"] = ["diffusers", config["scheduler"]["_class_name"]]
+    if not is_xl(config):
+        return {"_class_name": "StableDiffusionPipeline", **index, "safety_checker": [None, None]}
+    index |= {"tokenizer_2": ["transformers", "CLIPTokenizer"], "force_zeros_for_empty_prompt": True}
+    return {"_class_name": "StableDiffusionXLPipeline", **index}
 
 
 def write_single_file(path: Path, config: Config, random: Random) -> None:
@@ -226,13 +286,18 @@ FORMATS = {"diffusers": write_diffusers, "single-file": write_single_file, "ckpt
 @click.command()
 @click.argument("format", type=click.Choice(list(FORMATS)))
 @click.argument("out", type=click.Path(path_type=Path, exists=False))
-@click.option("--model", type=click.Choice(sorted(p.stem for p in MODELS.glob("*.toml"))), required=True)
+@click.option("--model", type=click.Choice(models()), required=True)
 @click.option("--dtype", type=click.Choice(list(SAFETENSORS_DTYPES)), default="float16", show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 def main(format: str, out: Path, model: str, dtype: str, seed: int) -> None:
     """Write to OUT, a file or a folder, a random checkpoint of one of configs/models/."""
+    config = read_config(model)
+    if is_xl(config) and format != "diffusers":
+        raise click.UsageError(
+            f"{model} is written as diffusers alone: single files of it have no random weights here"
+        )
     out.parent.mkdir(parents=True, exist_ok=True)
-    FORMATS[format](out, read_config(model), Random(seed, dtype))
+    FORMATS[format](out, config, Random(seed, dtype))
 
 
 if __name__ == "__main__":

@@ -46,11 +46,13 @@ def write_bundle(
     chunks: int = 1,
     encoder: bool = False,
     inpaints: bool = False,
+    tile: tuple[int, int] = (HEIGHT, WIDTH),
 ) -> Path:
     """Write a bundle that NumPy generates with; `embeddings`: the widths of the U-Net's inputs by name.
 
     With `chunks`, the U-Net takes as many outputs of the text encoder. `encoder`: the bundle has an image
-    encoder. `inpaints`: the U-Net takes a mask and the masked image beside the latents.
+    encoder. `inpaints`: the U-Net takes a mask and the masked image beside the latents. `tile`: the rows and
+    columns of the latents that the autoencoder takes.
     """
     folder.mkdir(parents=True)
     latent, context = (batch, HEIGHT, WIDTH, 4), (batch, 1, 77, CONTEXT)
@@ -63,12 +65,12 @@ def write_bundle(
         "text_encoder": _write(folder, "text_encoder", {"tokens": (batch, 77)}, ("context", context)),
         "unet": _write(folder, "unet", {"latent": taken, "context": read, **extra}, ("noise", latent)),
         "vae_decoder": _write(
-            folder, "vae_decoder", {"latent": (1, *latent[1:])}, ("image", (1, HEIGHT * 8, WIDTH * 8, 3))
+            folder, "vae_decoder", {"latent": (1, *tile, 4)}, ("image", (1, tile[0] * 8, tile[1] * 8, 3))
         ),
     }
     components: dict[str, dict[str, Any]] = {"text_encoder": {}, "unet": SETTINGS, "vae_decoder": {}}
     if encoder:
-        image, moments = (1, HEIGHT * 8, WIDTH * 8, 3), (1, HEIGHT, WIDTH, 8)
+        image, moments = (1, tile[0] * 8, tile[1] * 8, 3), (1, *tile, 8)
         parts["vae_encoder"] = _write(folder, "vae_encoder", {"image": image}, ("moments", moments))
         components["vae_encoder"] = {"scaling_factor": 0.25}
     write_tokenizer(folder / "tokenizer", tokenizer)

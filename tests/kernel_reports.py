@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from msd.gpu.peaks import Peaks
 from msd.measure.profiling.result import (
     Ablation,
     AblationRow,
@@ -44,6 +45,9 @@ def dispatches(count: int, seed: int = 0) -> tuple[DispatchCost, ...]:
             seconds=float(rng.exponential(1e-4)),
             flops=int(rng.integers(0, 10**9)),
             bytes=int(rng.integers(16, 10**7)),
+            arithmetic=int(rng.integers(0, 10**9)),
+            matrices=i % 3 == 0,
+            least_seconds=float(rng.exponential(1e-5)),
         )
         for i in range(count)
     )
@@ -67,6 +71,7 @@ def network(count: int = 40, software: bool = False) -> NetworkCosts:
         least_tensor_bytes=50_000_000,
         weight_bytes=880_000_000,
         parameter_bytes=40_000,
+        peaks=Peaks(bytes=2.9e12, flops=6e13, matrix_flops=5e14, dispatch_seconds=3e-6),
         notes=("a remark",),
     )
 

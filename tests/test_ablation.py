@@ -115,7 +115,7 @@ def test_numbers_stay_and_rejections_are_named(name: str, subjects: list[Subject
         verdict = judge(subject.path)
         assert verdict.failure is None
         assert verdict.fully_delegated or verdict.rejected, verdict.objections
-        assert verdict.ok or not verdict.fully_delegated or verdict.psnr < verdict.threshold, (
+        assert verdict.ok or not verdict.fully_delegated or verdict.psnr < verdict.threshold_db, (
             verdict.objections
         )
         assert {r.kind for r in verdict.rejected} >= REJECTED.get(name, set())

@@ -20,7 +20,7 @@ from scripts.android_apis.table import BEGIN, END, Judges, read_play, replaced, 
 from scripts.android_apis.typescript import read_types
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "android-apis.md"
+TABLE = ROOT / "tests" / "android_stubs" / "calls.md"
 
 REAL = """
 package a
@@ -351,7 +351,7 @@ def test_every_package_that_was_only_read_has_its_page() -> None:
 
 def test_every_class_that_exported_sources_import_is_in_the_table() -> None:
     """Whatever is compiled: a class that no row mentions was not looked up."""
-    said = PAGE.read_text()
+    said = TABLE.read_text()
     imported = {
         name
         for path in (ROOT / "msd/export/android").rglob("*.kt")
@@ -363,7 +363,7 @@ def test_every_class_that_exported_sources_import_is_in_the_table() -> None:
 
 
 def test_the_table_lists_every_call_of_the_compiled_export(tmp_path: Path) -> None:
-    said = PAGE.read_text()
+    said = TABLE.read_text()
     missing = [str(call) for call in check_android_apis.used(tmp_path) if f"`{call}`" not in said]
     assert missing == [], "run python -m scripts.check_android_apis LITERT --types TYPES --table"
     assert len(DELIVERIES) == 4
@@ -372,7 +372,7 @@ def test_the_table_lists_every_call_of_the_compiled_export(tmp_path: Path) -> No
 def test_what_older_phones_lack_is_called_after_a_look_at_their_version() -> None:
     """A source that calls something newer than the least version asks for it; lint would say where."""
     texts = {path.stem: path.read_text() for path in (ROOT / "msd/export/android").rglob("*.kt")}
-    lines = re.findall(r"^\| `(.+)` \| \[.*\]\(.*\) \| (\d+) \| (.+) \|$", PAGE.read_text(), re.M)
+    lines = re.findall(r"^\| `(.+)` \| \[.*\]\(.*\) \| (\d+) \| (.+) \|$", TABLE.read_text(), re.M)
     newer = [(call, users.split(", ")) for call, level, users in lines if int(level) > VERSIONS.min_sdk]
     assert len(newer) > 10
     assert [call for call, users in newer for user in users if "SDK_INT" not in texts[user]] == []

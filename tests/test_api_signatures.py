@@ -75,7 +75,7 @@ def test_any_other_keyword_does_nothing(function: str, name: str) -> None:
 
 
 WRONG: dict[str, list[Any]] = {
-    "recipe": ["gpu-w9", 8, None],
+    "recipe": ["gpu-w9", 8],
     "components": ["unet", ["unett"], [1], None],
     "also": ["vae_encoder", ["vae"], None],
     "batch": [0, 3, 1.0, "1", True, None],
@@ -98,9 +98,11 @@ WRONG: dict[str, list[Any]] = {
     "lora": ["a.safetensors", ["a.safetensors"], [("a", "1")], [("a", 1.0, 2)], [("a", True)], None],
     "embeddings": ["a.pt", [("a.pt", 1)], ["a.pt"], None],
     "controlnets": ["a.pth", [("a.pth", 1)], ["a.pth"], None],
+    "fuse_control": ["yes", 1, None],
     "vae": ["a.safetensors", [1], None],
     "preview_vae": [1, ["a"]],
     "upscaler": [4, ["x4.pth"]],
+    "split": [1, "yes", None],
     "vae_tile": [0, 7, 100_000, 512.0, "512", True],
     "clip_skip": [-1, 257, 1.0, True, None],
     "prompt_chunks": [0, 17, 1.5, None],

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from msd.cli.blocks import blocks
-from msd.errors import BadReport
-from msd.measure.blockwise.result import finite, load_block_report
+from msd.files import schema
+from msd.measure.blockwise.result import FORMAT, BlockReport, finite
 from tests.stable_diffusion import COMPONENTS
 
 FAST = ("--steps", "2", "--kept-steps", "1")
@@ -35,7 +35,7 @@ def test_int8_blocks_of_the_demo(bundles: dict[str, Path], tmp_path: Path) -> No
     result = call(bundles["int8"], "--reference", bundles["float32"], *options)
     assert result.exit_code == 0, result.output
     (tmp_path / "report.json").write_text(result.stdout)
-    report = load_block_report(tmp_path / "report.json")
+    report: BlockReport = schema.load(BlockReport, tmp_path / "report.json", FORMAT, "a report on blocks")
     assert tuple(report.components) == COMPONENTS
     assert {name: part.runs for name, part in report.components.items()} == {
         "text_encoder": 2,
@@ -154,14 +154,6 @@ def test_refusals(arguments: tuple[str, ...], said: str, bundles: dict[str, Path
     result = call(bundles["int8"], "--reference", bundles["float32"], *arguments)
     assert result.exit_code == 1
     assert said in result.stderr
-
-
-def test_reports_are_read_back_or_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadReport, match="No such file"):
-        load_block_report(tmp_path / "none.json")
-    (tmp_path / "bad.json").write_text('{"format": 1}')
-    with pytest.raises(BadReport, match=r"bad.json is not a report on blocks: .* lacks 'command'"):
-        load_block_report(tmp_path / "bad.json")
 
 
 def test_the_help_is_the_golden_one(golden: Callable[[str, str], None]) -> None:

@@ -14,8 +14,8 @@ from msd.cli import msd
 from msd.export.app import manifest as app
 from msd.measure.report.report import FileReport, Report, dump_report
 from tests.app_bundles import write_bundle
-from tests.delegate_runs import delegate_run
 from tests.expected_images import write_expected
+from tests.verdicts import whole_verdict
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_android_is_exported_with_every_option(folder: Path, tmp_path: Path) -> 
 
 def test_a_report_s_figures_are_in_the_manifest(folder: Path, tmp_path: Path) -> None:
     unet, report = open_bundle(folder).component("unet"), tmp_path / "report.json"
-    on_gpu = delegate_run(adapter="Mali", precision="fp16", operations=9, delegated=9, psnr_db=51.5)
+    on_gpu = whole_verdict(adapter="Mali", precision="fp16", operations=9, delegated=9, psnr_db=51.5)
     file = FileReport(unet.file, unet.sha256, 1, 9, {}, (), on_gpu)
     report.write_text(dump_report(Report("1", (file,))))
     for command, place in (

@@ -32,8 +32,8 @@ from msd.run.runtime.timestep import embed_timestep
 from msd.run.runtime.tokenizer import open_tokenizer
 from tests.app_bundles import write_bundle
 from tests.clip_files import SD15, added
-from tests.delegate_runs import delegate_run
 from tests.stable_diffusion import LOOKUP
+from tests.verdicts import whole_verdict
 
 TWICE = [2 * 4 - 1, 2 * 20 - 1]
 RUNS = {"pndm": [4 + 9, 20 + 9], "heun": TWICE, "dpm2": TWICE, "dpm2-a": TWICE, "dpm++-sde": TWICE}
@@ -173,7 +173,7 @@ def test_what_is_written_reads_the_same_and_the_tokenizer_s_files_are_listed(
 
 def test_a_report_s_figures_go_with_the_file_that_they_are_of(bundle: Bundle) -> None:
     unet = bundle.component("unet")
-    run = delegate_run(adapter="Mali", precision="fp16", operations=9, delegated=9, psnr_db=51.5)
+    run = whole_verdict(adapter="Mali", precision="fp16", operations=9, delegated=9, psnr_db=51.5)
     files = [
         FileReport(unet.file, unet.sha256, 1, 9, {}, (), run),
         FileReport(unet.file, "00", 1, 9, {}, (), run),

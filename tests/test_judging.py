@@ -124,7 +124,7 @@ def test_a_texture_beyond_the_adapter_is_an_objection(tmp_path: Path) -> None:
 def test_bit_identical_outputs_are_no_objection_where_the_log_confirms_the_gpu(tmp_path: Path) -> None:
     verdict = judge(tiny_models.save("copy_only", tmp_path))
     assert verdict.ok, verdict.objections
-    assert verdict.distances[0].identical
+    assert verdict.outputs[0].identical
 
 
 def test_several_graphs_are_counted_together(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_of_several_signatures_the_first_graphs_runs(tmp_path: Path) -> None:
     verdict = judge(path)
     assert verdict.ok, verdict.objections
     assert (verdict.operations, verdict.subgraphs) == (7, 2)
-    assert [found.output for found in verdict.distances] == ["y"]
+    assert [found.output for found in verdict.outputs] == ["y"]
 
 
 def test_a_dtype_without_gpu_buffers(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_dtype_without_gpu_buffers(tmp_path: Path) -> None:
 def test_given_inputs_are_used(tmp_path: Path) -> None:
     inputs = {"x0": np.full(tiny_models.SHAPE, -2, np.float32)}
     verdict = judge(tiny_models.save("copy_only", tmp_path), inputs=inputs)
-    assert verdict.distances[0].max_reference == 0
+    assert verdict.outputs[0].max_reference == 0
 
 
 def test_inputs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 def test_half_floats_are_used_or_said_not_to_be(tmp_path: Path) -> None:
     verdict = judge(tiny_models.save("whole", tmp_path), precision="fp16")
-    assert verdict.requested == "fp16"
+    assert verdict.precision_asked == "fp16"
     assert verdict.ok, verdict.objections
     if verdict.precision == "fp32":
         assert verdict.precision_note

@@ -15,7 +15,7 @@ from msd.graph import tflite
 from msd.graph.ir import Build, Model, Tensor
 from msd.graph.ir.split import split_graph
 from msd.measure.judging.pieces import judge_pieces
-from msd.measure.report.delegate_run import delegate_run
+from msd.measure.judging.verdict import combined
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runners.random_inputs import random_inputs
 from tests.harness import build, normal
@@ -89,7 +89,7 @@ def test_the_delegate_judges_each(decoder: Path) -> None:
     verdicts = list(judge_pieces(decoder, 3))
     assert len(verdicts) == 3
     assert all(v.ok for v in verdicts), [v.objections for v in verdicts]
-    both = delegate_run(verdicts)
+    both = combined(verdicts)
     assert both.delegated == both.operations == len(tflite.read(decoder).main.ops)
     assert [piece.file for piece in both.pieces] == [str(v.file) for v in verdicts]
     assert both.psnr_db == min(v.psnr for v in verdicts)

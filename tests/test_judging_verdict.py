@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from msd.cli.verdict_view import conclusion
 from msd.files.schema import to_json
 from msd.measure.judging.rejection import Rejection
 from msd.measure.judging.verdict import Verdict, distance
-from msd.measure.report.delegate_run import delegate_run
 
 ARRAYS = hnp.arrays(np.float32, hnp.array_shapes(max_dims=3), elements=st.floats(-4, 4, width=32))
 
@@ -26,10 +24,10 @@ ARRAYS = hnp.arrays(np.float32, hnp.array_shapes(max_dims=3), elements=st.floats
 def verdict(**changes: Any) -> Verdict:
     """A good verdict with changes."""
     good = Verdict(
-        file=Path("unet.tflite"),
+        file="unet.tflite",
         adapter="Adapter",
         adapter_type="Discrete GPU",
-        requested="fp32",
+        precision_asked="fp32",
         precision="fp32",
         operations=5,
         subgraphs=1,
@@ -37,7 +35,7 @@ def verdict(**changes: Any) -> Verdict:
         partitions=1,
         confirmed=True,
         rejected=(),
-        distances=(distance("y", np.float32([4.0, 1.0]), np.float32([4.0, 1.0001])),),
+        outputs=(distance("y", np.float32([4.0, 1.0]), np.float32([4.0, 1.0001])),),
         failure=None,
         crashed=False,
         problems=(),
@@ -106,23 +104,23 @@ def test_a_good_verdict_has_no_objections() -> None:
         ({"failure": "compiling failed: out of luck", "delegated": 0}, "compiling failed: out of luck"),
         ({"problems": ("Texture size",)}, "the native log has the error “Texture size”"),
         (
-            {"reference_failure": "loading failed", "distances": ()},
+            {"reference_failure": "loading failed", "outputs": ()},
             "there are no results of the CPU to compare with: loading failed",
         ),
         (
-            {"distances": (distance("y", np.float32([1.0]), np.float32([1.1])),)},
+            {"outputs": (distance("y", np.float32([1.0]), np.float32([1.1])),)},
             "y has a PSNR of only 20.8 dB against the CPU's (required: 60 dB)",
         ),
         (
-            {"distances": (distance("y", np.float32([np.nan]), np.float32([1.1])),)},
+            {"outputs": (distance("y", np.float32([np.nan]), np.float32([1.1])),)},
             "y has NaN or infinite values",
         ),
         (
-            {"distances": (distance("y", np.float32([1.0]), np.float32([np.inf])),)},
+            {"outputs": (distance("y", np.float32([1.0]), np.float32([np.inf])),)},
             "y has NaN or infinite values on the CPU",
         ),
         (
-            {"distances": (distance("y", np.float32([1.0]), np.float32([1.0])),), "confirmed": False},
+            {"outputs": (distance("y", np.float32([1.0]), np.float32([1.0])),), "confirmed": False},
             "y equals the CPU's to the last bit, and no log line says that the GPU computed it",
         ),
     ],
@@ -141,12 +139,12 @@ def test_what_is_not_whole(changes: dict[str, Any]) -> None:
 
 def test_half_precision_is_held_to_less() -> None:
     near = (distance("y", np.float32([1.0]), np.float32([1.01])),)
-    assert not verdict(distances=near).ok
-    assert verdict(distances=near, requested="fp16", precision="fp16").ok
+    assert not verdict(outputs=near).ok
+    assert verdict(outputs=near, precision_asked="fp16", precision="fp16").ok
 
 
 def test_identical_outputs_are_noted_where_the_log_confirms_the_gpu() -> None:
-    same = verdict(distances=(distance("y", np.float32([1.0]), np.float32([1.0])),))
+    same = verdict(outputs=(distance("y", np.float32([1.0]), np.float32([1.0])),))
     assert same.ok
     assert same.notes == ("y equals the CPU's to the last bit",)
 
@@ -156,10 +154,10 @@ def test_json_is_strict_and_says_what_the_properties_say() -> None:
     bad = verdict(
         rejected=rejected,
         delegated=4,
-        requested="fp16",
-        distances=(distance("y", np.float32([np.nan]), np.float32([1.0])),),
+        precision_asked="fp16",
+        outputs=(distance("y", np.float32([np.nan]), np.float32([1.0])),),
     )
-    form = json.loads(json.dumps(to_json(delegate_run([bad])), allow_nan=False))
+    form = json.loads(json.dumps(to_json(bad), allow_nan=False))
     assert (form["ok"], form["psnr_db"]) == (False, None)
     assert form["outputs"][0]["psnr_db"] is None
     assert form["rejected"] == [
@@ -176,8 +174,8 @@ def test_json_is_strict_and_says_what_the_properties_say() -> None:
     assert form["notes"][0] == "fp16 was requested, but Adapter computes in fp32"
 
 
-LOST: dict[str, Any] = {"failure": "its process crashed", "crashed": True, "distances": (), "delegated": 0}
-FAR: dict[str, Any] = {"distances": (distance("y", np.float32([4, 1]), np.float32([1, 4])),)}
+LOST: dict[str, Any] = {"failure": "its process crashed", "crashed": True, "outputs": (), "delegated": 0}
+FAR: dict[str, Any] = {"outputs": (distance("y", np.float32([4, 1]), np.float32([1, 4])),)}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +191,7 @@ FAR: dict[str, Any] = {"distances": (distance("y", np.float32([4, 1]), np.float3
             "1 of 2 files are fully delegated, of 1 the results match the CPU's; "
             "of 1 none could be compared.",
         ),
-        ([{"distances": ()}], "1 of 1 file is fully delegated; no results could be compared with the CPU's."),
+        ([{"outputs": ()}], "1 of 1 file is fully delegated; no results could be compared with the CPU's."),
     ],
 )
 def test_a_conclusion_claims_no_match_that_was_not_measured(

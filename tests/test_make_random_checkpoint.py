@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from diffusers import AutoencoderKL, StableDiffusionPipeline, UNet2DConditionModel
+from diffusers import AutoencoderKL, StableDiffusionPipeline, StableDiffusionXLPipeline, UNet2DConditionModel
 from safetensors.torch import load_file
 
 from msd.conversion.sources.formats import open_checkpoint
@@ -22,7 +22,7 @@ from scripts.make_random_checkpoint import (
     write_ckpt,
     write_diffusers,
 )
-from tests import single_files
+from tests import single_files, xl_checkpoints
 
 CONFIG = single_files.SECOND
 
@@ -45,6 +45,26 @@ def test_diffusers_draws_with_the_folder(folder: Path) -> None:
     pixels = pipe("a cat", height=16, width=16, num_inference_steps=2, output_type="np").images
     assert np.isfinite(pixels).all()
     assert pixels.std() > 0.01
+
+
+def test_stable_diffusion_xl_in_shards_is_what_diffusers_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoders = xl_checkpoints.SINGLE_ENCODERS
+    config = {
+        **encoders,
+        "unet": xl_checkpoints.SINGLE_UNET,
+        "vae": xl_checkpoints.SINGLE_VAE,
+        "scheduler": CONFIG["scheduler"],
+    }
+    monkeypatch.setattr("scripts.make_random_checkpoint.SHARD", 1_000_000)
+    write_diffusers(tmp_path / "xl", config, Random(1, "float16"))
+    assert len(list((tmp_path / "xl/unet").glob("*-of-*.safetensors"))) > 1
+    pipe = StableDiffusionXLPipeline.from_pretrained(tmp_path / "xl", dtype=torch.float32)
+    theirs, ours = pipe.unet.state_dict(), open_checkpoint(tmp_path / "xl").weights["unet"]
+    assert ours.keys() == theirs.keys()
+    for name in ("conv_in.weight", "conv_out.bias"):
+        assert np.array_equal(ours[name].load(), theirs[name].numpy())
 
 
 @pytest.mark.parametrize(

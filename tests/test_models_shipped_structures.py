@@ -210,3 +210,18 @@ def test_a_wheel_has_them(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         inside = {name.rpartition("/")[2] for name in file.namelist() if "msd/models/structures/" in name}
     assert inside == {path.name for path in FOLDER.iterdir()}
+
+
+def test_configurations_of_every_family_are_read_without_tensorflow() -> None:
+    """A public model of any family converts where TensorFlow is not installed."""
+    code = (
+        "import sys\n"
+        "from msd.models.families import families\n"
+        "from msd.models.families.family import resolve\n"
+        "components = [c for family in families().values() for c in family.components]\n"
+        "places = [a.config for c in components for a in (c, *c.alternatives.values())]\n"
+        "print(len([resolve(place) for place in places]))\n"
+        "print(sorted(set(sys.modules) & {'tensorflow', 'keras', 'torch', 'keras_cv'}))\n"
+    )
+    count, imported = subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()
+    assert (int(count) > 10, imported) == (True, "[]")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from msd.errors import BadConfig
 from msd.gpu.fuse import Switches
+from msd.gpu.peaks import Peaks
 from msd.gpu.program import ProgramStep
 from msd.graph.prediction.device import Device, find_device
 from msd.graph.prediction.roofline import Roofline
@@ -44,10 +45,29 @@ def test_kinds_and_kernels_add_up_to_the_network(count: int, seed: int) -> None:
 
 
 def test_speeds_are_of_seconds_and_a_clock_that_stood_still_gives_none() -> None:
-    cost = DispatchCost(kernel="a", operation="", groups=(1, 1, 1), seconds=0.5, flops=300, bytes=70)
+    cost = DispatchCost(
+        kernel="a",
+        operation="",
+        groups=(1, 1, 1),
+        seconds=0.5,
+        flops=300,
+        bytes=70,
+        arithmetic=100,
+        matrices=False,
+        least_seconds=0.1,
+    )
+    assert total("a", [cost, replace(cost, least_seconds=0.2)]).roof == pytest.approx(0.3)
     assert (total("a", [cost]).flops_per_second, total("a", [cost]).bytes_per_second) == (600, 140)
     stood = total("a", [replace(cost, seconds=0.0)])
-    assert (stood.flops_per_second, stood.bytes_per_second) == (0, 0)
+    assert (stood.flops_per_second, stood.bytes_per_second, stood.roof) == (0, 0, 0)
+
+
+def test_the_roof_of_matrix_units_is_apart() -> None:
+    peaks = Peaks(bytes=100.0, flops=10.0, matrix_flops=50.0, dispatch_seconds=0.0)
+    assert peaks.least_seconds(200, 10, matrices=False) == 2
+    assert peaks.least_seconds(100, 100, matrices=False) == 10
+    assert peaks.least_seconds(100, 100, matrices=True) == 2
+    assert replace(peaks, matrix_flops=None).least_seconds(100, 100, matrices=True) == 10
 
 
 @pytest.mark.parametrize(

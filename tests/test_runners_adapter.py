@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 
 from msd.errors import NoDelegate
 from msd.graph import tflite
-from msd.run.runners import adapter, probe, swiftshader, verbosity
+from msd.run.runners import adapter, probe, remembered_probe, swiftshader, verbosity
 from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.probe import ProbeResult
 
 
 @pytest.fixture
@@ -55,6 +57,64 @@ def test_an_adapter_is_found_and_named() -> None:
     assert found.name
     assert found.origin
     assert found.software == found.type.startswith("CPU")
+
+
+@pytest.fixture
+def probes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Mapping[str, str]]:
+    """The environments that were probed, in a cache of their own."""
+    monkeypatch.setenv("MSD_CACHE", str(tmp_path / "cache"))
+    seen: list[Mapping[str, str]] = []
+
+    def probed(environment: Mapping[str, str]) -> ProbeResult:
+        seen.append(environment)
+        return ProbeResult("a GPU", "discrete", half_floats=True)
+
+    monkeypatch.setattr(adapter, "probe", probed)
+    return seen
+
+
+def test_a_driver_is_probed_once(probes: list[Mapping[str, str]], tmp_path: Path) -> None:
+    first = adapter._probed({"LD_LIBRARY_PATH": "/a"})
+    assert adapter._probed({"LD_LIBRARY_PATH": "/a"}) == first
+    adapter._probed({"LD_LIBRARY_PATH": "/b"})
+    assert len(probes) == 2
+    for kept in (tmp_path / "cache/adapters").iterdir():
+        kept.write_text("{")
+    assert adapter._probed({"LD_LIBRARY_PATH": "/a"}) == first
+    assert len(probes) == 3
+
+
+def test_another_start_driver_or_device_is_probed_again(
+    probes: list[Mapping[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    icd, library, boot = tmp_path / "a.json", tmp_path / "a.so", tmp_path / "boot"
+    icd.write_text(json.dumps({"ICD": {"library_path": "a.so"}}))
+    library.write_text("1")
+    boot.write_text("first")
+    monkeypatch.setattr(remembered_probe, "BOOT", boot)
+    environment = {"VK_ICD_FILENAMES": str(icd)}
+    changes: list[Callable[[], object]] = [
+        lambda: boot.write_text("second"),
+        lambda: library.write_text("22"),
+        lambda: icd.write_text(json.dumps({"ICD": {"library_path": "./a.so"}})),
+        lambda: monkeypatch.setattr(adapter, "DEVICES", ("null",)),
+        lambda: monkeypatch.setattr(remembered_probe, "installed_versions", lambda *names: {"x": "2"}),
+    ]
+    adapter._probed(environment)
+    for number, change in enumerate(changes, 2):
+        change()
+        adapter._probed(environment)
+        adapter._probed(environment)
+        assert len(probes) == number
+
+
+def test_a_system_that_hides_its_start_is_probed_each_time(
+    probes: list[Mapping[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(remembered_probe, "BOOT", tmp_path / "missing")
+    for _ in range(2):
+        adapter._probed({})
+    assert len(probes) == 2
 
 
 def test_the_probe_is_a_model_of_one_operation(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.errors import BadModelFile
+from msd.gpu.phases import Phase
 from msd.run.runtime.execution import EXECUTIONS, Execution, NetworksInMemory
 from msd.run.runtime.pipeline import LARGE, Pipeline
 from msd.run.runtime.request import Request
@@ -198,6 +199,12 @@ def assert_all_freed(timeline: Timeline, failed: frozenset[str] | set[str] = fro
     assert sorted(set(loaded) - failed) == sorted(freed)
 
 
+class FakeNetwork(str):
+    """A network that is just its name."""
+
+    opening: tuple[Phase, ...] = ()
+
+
 @contextmanager
 def networks(
     execution: Execution, seconds: float = 0.0, broken: str = "", together: int = 1
@@ -211,16 +218,16 @@ def networks(
     meeting = threading.Barrier(together)
 
     @contextmanager
-    def opened(name: str, stop: Event) -> Iterator[str]:
+    def opened(name: str, stop: Event) -> Iterator[FakeNetwork]:
         threads.append(threading.current_thread().name)
         if stop.wait(seconds) or name == broken:
             raise BadModelFile(f"{name} is damaged")
         held.append(name)
         meeting.wait(60)
-        yield name
+        yield FakeNetwork(name)
         held.remove(name)
 
-    def open_network(name: str, stop: Event) -> AbstractContextManager[str]:
+    def open_network(name: str, stop: Event) -> AbstractContextManager[FakeNetwork]:
         return opened(name, stop)
 
     with NetworksInMemory(

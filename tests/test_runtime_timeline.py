@@ -11,6 +11,7 @@ import pytest
 
 from msd.errors import BadConfig, BadReport
 from msd.files import schema
+from msd.gpu.phases import Phase
 from msd.run.runners import memory_sampler
 from msd.run.runtime.timeline import (
     Event,
@@ -28,7 +29,7 @@ TIMELINE = Timeline(
     "pipelined",
     3.0,
     (
-        Event("text_encoder", "load", 0.0, 0.5),
+        Event("text_encoder", "load", 0.0, 0.5, (Phase("device", 0.1, 0.2), Phase("compile", 0.3, 0.15))),
         Event("unet", "run", 0.5, 2.0),
         Event("vae_decoder", "unload", 2.5, 3.0),
     ),
@@ -38,8 +39,10 @@ TIMELINE = Timeline(
 
 def test_events_have_their_times_and_failures_count() -> None:
     with TimelineRecorder("sequential") as recorder:
-        with recorder.watch("unet", "load"):
+        with recorder.watch("unet", "load") as parts:
+            begin = time.perf_counter()
             time.sleep(0.05)
+            parts.append(Phase("device", begin, 0.05))
         with pytest.raises(ValueError, match="no"), recorder.watch("unet", "run"):
             raise ValueError("no")
     timeline = recorder.timeline
@@ -51,6 +54,9 @@ def test_events_have_their_times_and_failures_count() -> None:
         "run",
     )
     assert load.end - load.begin >= 0.05
+    (part,) = load.parts
+    assert load.begin <= part.begin <= load.end
+    assert (part.name, part.seconds, run.parts) == ("device", 0.05, ())
     assert load.end <= run.begin <= run.end <= timeline.seconds
 
 
@@ -142,7 +148,7 @@ def test_other_files_are_refused(text: str, reason: str, tmp_path: Path) -> None
 def test_the_figure_has_every_component_execution_and_peak(tmp_path: Path) -> None:
     save_plot([TIMELINE, Timeline("resident", 2.0, TIMELINE.events, ())], tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
-    for word in ("text_encoder", "unet", "vae_decoder", "load", "run", "unload"):
+    for word in ("text_encoder", "unet", "vae_decoder", "load", "run", "unload", " device", " compile"):
         assert f">{word}<" in text
     assert ">pipelined, at most 2.50 GB<" in text
     assert ">resident, 2.0 s<" in text

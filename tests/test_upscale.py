@@ -19,7 +19,7 @@ from PIL import Image
 from msd.bundle import Bundle, open_bundle
 from msd.cli.bench import bench
 from msd.cli.convert import convert
-from msd.cli.export import export_files
+from msd.cli.export import export_android, export_files
 from msd.cli.generate import generate
 from msd.graph.parity import psnr
 from msd.run.runners.engine import Engine
@@ -211,15 +211,37 @@ def test_generate_without_an_upscaler_is_refused(source: Path) -> None:
     assert "has no weights of the upscaler; --upscaler gives some" in wanting.output
 
 
-def test_apps_leave_the_upscaler_out(source: Path) -> None:
+@pytest.fixture(scope="module")
+def for_apps(source: Path) -> Path:
     out = source / "for-apps"
     options = ["--upscaler", source / "compact-2.pth"]
     assert CliRunner().invoke(convert, [*map(str, [source / "source", "-o", out, *options])]).exit_code == 0
-    result = CliRunner().invoke(export_files, [str(out), "-o", str(source / "files")])
+    return out
+
+
+def test_files_for_an_app_have_the_upscaler(source: Path, for_apps: Path) -> None:
+    result = CliRunner().invoke(export_files, [str(for_apps), "-o", str(source / "files")])
     assert result.exit_code == 0, result.output
-    assert "apps and pages do not enlarge images yet, so that upscaler.tflite is left out" in result.output
-    assert not (source / "files" / "SDModels" / "upscaler.tflite").exists()
-    assert "upscaler" not in json.loads((source / "files/SDModels/sd-manifest.json").read_text())["calls"]
+    models = source / "files/SDModels"
+    manifest = json.loads((models / "sd-manifest.json").read_text())
+    rows, columns = open_bundle(for_apps).component(UPSCALER).inputs[0].shape[1:3]
+    assert manifest["upscaler"] == {
+        "role": UPSCALER,
+        "input": "image",
+        "output": "enlarged",
+        "scale": 2,
+        "tiles": {"rows": rows, "columns": columns, "overlap": min(rows, columns, 64) // 2, "multiple": 2},
+    }
+    assert (models / "upscaler.tflite").read_bytes() == (for_apps / "upscaler.tflite").read_bytes()
+    assert UPSCALER in [file["role"] for file in manifest["files"]]
+    assert UPSCALER not in [call["component"] for call in manifest["calls"]]
+
+
+def test_android_apps_leave_the_upscaler_out(source: Path, for_apps: Path) -> None:
+    result = CliRunner().invoke(export_android, [str(for_apps), "-o", str(source / "android")])
+    assert result.exit_code == 0, result.output
+    assert "apps do not enlarge images yet, so that upscaler.tflite is left out" in result.output
+    assert not [*(source / "android").rglob("upscaler.tflite")]
 
 
 def test_a_folder_of_an_upscaler_alone_is_measured(source: Path) -> None:

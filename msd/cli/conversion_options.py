@@ -27,7 +27,7 @@ TYPES: dict[str, Any] = {
 """The types on the command line of what is more than a text, a number or a path."""
 
 
-def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+def _recipe(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Return the name or file; `list` shows the recipes that come with msd, and exits."""
     if value != "list":
         return value

@@ -32,7 +32,7 @@ GROUPS = {
     "Model": (
         *("lora", "vae", "preview_vae", "controlnets", "embeddings", "clip_skip", "prompt_chunks"),
         *("scheduler", "steps", "guidance", "components", "also", "batch", "prediction_type", "calibration"),
-        *("upscaler", "vae_tile"),
+        *("fuse_control", "upscaler", "vae_tile"),
     ),
 }
 
@@ -138,11 +138,16 @@ def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
         say_json(json.dumps(asdict(plan), indent=2))
         return
     sizes = " and ".join(map(str, settings.sizes)) or f"{plan.width}x{plan.height}"
-    say(f"{sizes} pixels, batch {settings.batch}, recipe {settings.recipe.name}:")
+    say(f"{sizes} pixels, batch {settings.batch}, recipe {plan.recipe}:")
     for name, parameters in plan.parameters.items():
         about = "about " if name in plan.estimated else ""
         size = f"{about}{_size(plan.bytes[name])}"
         say(f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, {size}")
+    if plan.needs:
+        say(f"Memory, predicted for {plan.device} in float16:")
+    for name, needs in plan.needs.items():
+        words = f"{_size(needs.gpu)} on the GPU, {_size(needs.peak)} while it is opened"
+        say(f"  {title_of(name)}: {words}")
 
 
 def _print_result(

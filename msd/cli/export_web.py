@@ -116,6 +116,7 @@ def _offered(steps: int, least: int) -> tuple[int, ...]:
 
 def _print(web: WebManifest, output: Path, licence: str | None, as_json: bool) -> None:
     from msd.export.web.litert import ABORTED, OPENED
+    from msd.models.families import title_of
 
     if as_json:
         facts = {"output": str(output), "runtime": web.runtime, "model": web.model, "bytes": web.fetched}
@@ -123,6 +124,8 @@ def _print(web: WebManifest, output: Path, licence: str | None, as_json: bool) -
         return
     for precision, size in web.fetched.items():
         say(f"a visitor fetches {size / 1e6:.0f} MB for {precision}", err=True)
+    for role, size in web.fetched_later.items():
+        say(f"a picture that needs the {title_of(role)} fetches {size / 1e6:.0f} MB more", err=True)
     if web.largest_model > OPENED:
         say(
             f"LiteRT.js was seen to open files of up to {OPENED / 1e6:.0f} MB, and to abort at one of"

@@ -10,7 +10,7 @@ from rich.table import Table
 from msd.cli.plain import escape
 from msd.cli.tables import print_table
 from msd.measure.report.compare import Change
-from msd.measure.report.phrases import advice, fails, megabytes, places, unjudged
+from msd.measure.report.phrases import advice, fails, in_two_files, megabytes, places, unjudged
 from msd.measure.report.report import (
     SHOWN,
     DelegatePrediction,
@@ -44,6 +44,8 @@ def print_predictions(out: Console, report: Report, verbose: bool) -> None:
         for witness in file.witnesses if verbose else ():
             line = f"{escape(file.file.rpartition('/')[2])}: {escape(witness.name)} {escape(witness.says)}"
             out.print(line, style="dim", soft_wrap=True)
+    for sentence in in_two_files(report.files):
+        out.print(escape(sentence), soft_wrap=True)
 
 
 def _summary(report: Report) -> Table:

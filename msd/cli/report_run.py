@@ -203,12 +203,12 @@ def _with_run(report: FileReport, verdicts: Sequence[Verdict], timeout: float, s
 
 
 def _with_verdicts(report: FileReport, verdicts: Sequence[Verdict]) -> FileReport:
-    from msd.measure.report.delegate_run import delegate_run
+    from msd.measure.judging.verdict import combined
     from msd.measure.report.examine import disagreements
 
     if not verdicts:
         return report
-    judged = replace(report, run=delegate_run(verdicts))
+    judged = replace(report, run=combined(verdicts))
     return replace(judged, disagreements=disagreements(judged))
 
 
@@ -282,5 +282,5 @@ def _judge(each: Judged, request: ReportRequest, adapter: VulkanAdapter, stderr:
     }
     with stderr.status(f"{escape(label.name)}: on {escape(adapter.name)} …"):
         if request.pieces == 1:
-            return [replace(judge(file, **judging), file=label)]
+            return [replace(judge(file, **judging), file=str(label))]
         return list(judge_pieces(file, request.pieces, **judging))

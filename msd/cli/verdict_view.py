@@ -14,7 +14,6 @@ from msd.cli.plain import escape
 from msd.cli.tables import print_table
 from msd.measure.judging import Rejection, Verdict
 from msd.measure.judging.browser import NOTES, BrowserVerdict
-from msd.measure.report.delegate_run import DelegateRun
 from msd.measure.report.report import Report
 from msd.run.runners.runner import VulkanAdapter
 
@@ -48,7 +47,7 @@ def print_runs_compared(out: Console, before: Report, after: Report) -> None:
             out.print(f"[bold]{escape(file.file)}[/]: {escape(' → '.join(told))}", soft_wrap=True)
 
 
-def _run_summary(run: DelegateRun) -> str:
+def _run_summary(run: Verdict) -> str:
     words = f"{run.delegated} of {run.operations} on GPU"
     if run.failure:
         return f"{words} ({run.failure})"
@@ -80,7 +79,7 @@ def conclusion(verdicts: Sequence[Verdict]) -> str:
     """Return how many files are fully delegated, and of how many compared ones the results match."""
     many, passing = len(verdicts), sum(verdict.ok for verdict in verdicts)
     whole = sum(verdict.fully_delegated for verdict in verdicts)
-    compared = sum(bool(verdict.distances) for verdict in verdicts)
+    compared = sum(bool(verdict.outputs) for verdict in verdicts)
     share = f"{whole} of {many} file{'s are' if many > 1 else ' is'} fully delegated"
     if passing == many:
         return f"{share}, and the results match the CPU's."
@@ -97,8 +96,8 @@ def _table(verdicts: list[Verdict]) -> Table:
         table.add_column(title, no_wrap=title in ("", "verdict"))
     for verdict in verdicts:
         mark = "[green]✔[/]" if verdict.ok else "[red]✘[/]"
-        number = _decibel(verdict.psnr) if verdict.distances else "–"
-        table.add_row(mark, escape(verdict.file.name), _summary(verdict), number)
+        number = _decibel(verdict.psnr) if verdict.outputs else "–"
+        table.add_row(mark, escape(Path(verdict.file).name), _summary(verdict), number)
     return table
 
 
@@ -119,13 +118,13 @@ def _summary(verdict: Verdict) -> str:
 
 def _print_details(out: Console, verdict: Verdict, verbose: bool) -> None:
     """Print the objections to a file; with `verbose`, everything else too."""
-    out.print(f"[bold]{escape(str(verdict.file))}[/]")
+    out.print(f"[bold]{escape(verdict.file)}[/]")
     for objection in verdict.objections:
         out.print(f"  [red]✘[/] {escape(objection)}")
     if verdict.rejected:
         out.print("  rejected, in the delegate's own words (operations they cut off stay on the CPU too):")
         print_table(out, _rejections(verdict))
-    for note in verdict.notes:
+    for note in verdict.notes[verdict.precision_note is not None :]:
         out.print(f"  note: {escape(note)}", style="dim")
     if verbose:
         _print_everything(out, verdict)
@@ -159,9 +158,13 @@ def _place(rejection: Rejection) -> str:
 
 
 def _print_everything(out: Console, verdict: Verdict) -> None:
-    for distance in verdict.distances:
-        of = f"max difference {distance.max_difference:.2g}, values up to {distance.max_reference:.3g}"
-        out.print(f"  {escape(distance.output)}: {_decibel(distance.psnr)} from the CPU's, {of}")
+    for distance in verdict.outputs:
+        shown = f"  {escape(distance.output)}: {_decibel(distance.psnr)} from the CPU's"
+        if distance.max_difference is not None:
+            shown += f", max difference {distance.max_difference:.2g}"
+        if distance.max_reference is not None:
+            shown += f", values up to {distance.max_reference:.3g}"
+        out.print(shown)
     if verdict.compile_seconds is not None and verdict.run_seconds is not None:
         out.print(f"  compiled in {verdict.compile_seconds:.2f} s, run in {verdict.run_seconds:.2f} s")
     out.print("  native log:", style="dim")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,6 @@ from pathlib import Path
 from msd.bundle import ConvertedFile, RunsOn
 from msd.compress.encoding.compatibility import require_supported
 from msd.compress.encoding.encode import Encoding, encode, nothing_rounded
-from msd.compress.encoding.recipe import Recipe
 from msd.compress.rounding.rounding import Rounding
 from msd.conversion.activations import RULE, Reached, too_large
 from msd.conversion.client_ports import bind
@@ -18,15 +17,19 @@ from msd.conversion.composite_attention import compose_attention
 from msd.conversion.job import Job
 from msd.conversion.manifest import describe_file, image_sizes
 from msd.conversion.prune import PrunedModels
+from msd.conversion.settings import Settings
 from msd.conversion.sizes.share import SharedFile, together
 from msd.conversion.stopwatch import Stopwatch
 from msd.conversion.time_embeddings import time_embedding_table
 from msd.conversion.trace import traced_model
+from msd.errors import BadConfig
 from msd.graph import tflite
 from msd.graph.ir import Model
 from msd.graph.ir.embedding_lookup import split_lookup
+from msd.graph.ir.halves import split_halves
 from msd.graph.ledger import ComponentLedger
 from msd.graph.rewrite import Ledger, apply, ops_by_kind
+from msd.models.families import Component
 from msd.models.structure_cache import is_cached, structure_of
 
 OnStage = Callable[[str, int, int], None]
@@ -120,7 +123,8 @@ def _prepare_size(
     encoding = encode(model.main, settings.recipe, name, rounder)
     if rounding:
         stopwatch.lap("rounding")
-    files = split_files(model, name, job.family.component(name).lookup, settings.recipe, ledger)
+    moving = job.family.latent_inputs if settings.split and name == job.family.denoiser.name else ()
+    files = split_files(model, job.family.component(name), settings, ledger, moving)
     stopwatch.lap("rewriting")
     pruned = changes.pruned
     pruning = pruned.report.of(name) if pruned.report else None
@@ -174,21 +178,33 @@ def _traced(job: Job, name: str, stopwatch: Stopwatch, on_stage: OnStage) -> Mod
 
 
 def split_files(
-    model: Model, name: str, lookup: str | None, recipe: Recipe, ledger: Ledger
+    model: Model, component: Component, settings: Settings, ledger: Ledger, moving: Collection[str]
 ) -> dict[str, PreparedFile]:
     """Return an encoded component's files: two where its delegate has no table lookup, which `ledger` notes.
 
-    `lookup` names the file with the rows of the tokens. Raises BadConfig for a file that its delegate, or the
-    CPU, refuses or miscomputes.
+    Two halves as well where the network is to be cut along the inputs `moving`. Raises BadConfig for one that
+    cannot be, and for a file that its delegate, or the CPU, refuses or miscomputes.
     """
+    name, lookup, recipe = component.name, component.lookup, settings.recipe
     files, before = {name: PreparedFile(model, "gpu")}, ops_by_kind(model.main)
     if recipe.splits_lookup and lookup and (split := split_lookup(model)):
         files = {lookup: PreparedFile(split[0], "cpu"), name: PreparedFile(split[1], "gpu")}
         ledger.enter("split_lookup", 1, before, split[1].main)
+    if moving and component.first_half:
+        first, second = _halves(model, component.title, settings.batch, moving)
+        files = {component.first_half: PreparedFile(first, "gpu"), name: PreparedFile(second, "gpu")}
+        ledger.enter("split_halves", 1, before, second.main)
     for file, prepared in files.items():
         on_cpu = prepared.runs_on == "cpu"
         require_supported(prepared.model, replace(recipe, delegate=None) if on_cpu else recipe, file)
     return files
+
+
+def _halves(model: Model, title: str, batch: int, moving: Collection[str]) -> tuple[Model, Model]:
+    halves = split_halves(model, batch, moving)
+    if halves is None:
+        raise BadConfig(f"--split finds no place where this {title} could be cut in two; leave --split out")
+    return halves
 
 
 def write(prepared: PreparedComponent, folder: Path, jobs: int | None, on_stage: OnStage) -> ReadBack:

@@ -114,7 +114,7 @@ def convert(
 def file_names(job: Job) -> list[str]:
     """Return the names of all files that a conversion may write into the folder of its bundle."""
     components = [job.family.component(name) for name in job.components]
-    files = [file for each in components for file in (each.name, each.lookup) if file]
+    files = [file for each in components for file in each.files]
     tokenizer = [f"{name}/{file}" for name, files in job.checkpoint.tokenizers.items() for file in files]
     interface = job.settings.interface
     table = [interface.time_embeddings.file] if interface and interface.time_embeddings else []

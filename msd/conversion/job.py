@@ -11,8 +11,9 @@ from msd.bundle import ImageDefaults
 from msd.compress.calibration.generated_inputs import Calibration
 from msd.compress.pruning.settings import parse_pruning
 from msd.conversion.remarks import conversion_remarks
+from msd.conversion.room import with_room
 from msd.conversion.runnable import require_runnable
-from msd.conversion.schedule import image_defaults, scheduler_config
+from msd.conversion.schedule import EMBEDDED_GUIDANCE, few_steps_of, image_defaults, scheduled
 from msd.conversion.settings import Settings
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.clip_skip import skip_layers
@@ -128,7 +129,8 @@ class Job:
         """Sentences on what was chosen or left out in the files read, and on settings that do nothing."""
         inputs = self.networks[self.family.denoiser.name].inputs
         unused = conversion_remarks(self.checkpoint, self.settings, self.components, inputs, self.sizes)
-        return (*self.checkpoint.remarks, *unused)
+        smaller = (self.settings.smaller_because,) if self.settings.smaller_because else ()
+        return (*self.checkpoint.remarks, *smaller, *unused)
 
     @property
     def images(self) -> ImageDefaults:
@@ -136,7 +138,9 @@ class Job:
         denoiser = self.networks.get(self.family.denoiser.name)
         takes_guidance = denoiser is not None and is_guided(self.family, denoiser.inputs)
         own = None if self.settings.scheduler else self.checkpoint.images
-        defaults = own or image_defaults(self.checkpoint.scheduler, takes_guidance)
+        kind = few_steps_of(self.checkpoint, self.settings)
+        few = kind.images(EMBEDDED_GUIDANCE if takes_guidance else None) if kind else None
+        defaults = own or few or image_defaults(self.checkpoint.scheduler, takes_guidance)
         return defaults.unless(self.settings.steps, self.settings.guidance)
 
     @property
@@ -164,8 +168,8 @@ def _open_changed(path: Path, settings: Settings) -> Checkpoint:
         checkpoint = add_upscaler(checkpoint, settings.upscaler)
     checkpoint = merge(checkpoint, settings.lora)
     checkpoint = add(skip_layers(checkpoint, settings.clip_skip), settings.embeddings)
-    checkpoint = add_controls(checkpoint, settings.controlnets)
-    return replace(checkpoint, scheduler=scheduler_config(checkpoint.scheduler, settings.scheduler))
+    checkpoint = add_controls(checkpoint, settings.controlnets, settings.fuse_control)
+    return scheduled(checkpoint, settings)
 
 
 def open_job(path: Path, settings: Settings) -> Job:
@@ -179,6 +183,7 @@ def open_job(path: Path, settings: Settings) -> Job:
         if name not in checkpoint.weights:
             family = checkpoint.family
             raise BadCheckpoint(_absence(path, family.component(name), family))
+    settings = with_room(checkpoint, settings, components)
     left_out = () if settings.components else tuple(name for name in needed if name not in components)
     job = Job(
         checkpoint=checkpoint,
@@ -189,6 +194,7 @@ def open_job(path: Path, settings: Settings) -> Job:
     )
     _require_whole(job)
     _require_bound(job)
+    _require_fusible(job)
     if settings.recipe.needs_calibration and settings.calibration is None:
         raise BadConfig(
             f"the recipe {settings.recipe.name} rounds by gptq, which needs a calibration: give"
@@ -223,6 +229,24 @@ def _require_bound(job: Job) -> None:
         if name not in job.family.names:
             names = ", ".join(job.family.names)
             raise BadConfig(f"the interface binds {name}, and {job.family.title} has {names}")
+
+
+def _require_fusible(job: Job) -> None:
+    """Refuse ControlNets inside a denoiser that is pruned, or rounded for inputs that steer it by nothing."""
+    settings, denoiser = job.settings, job.family.denoiser.name
+    if not settings.fuse_control:
+        return
+    if denoiser in job.pruned_components:
+        raise BadConfig(
+            f"pruning the {denoiser} would prune the ControlNets inside it too; leave out --fuse-control, or"
+            " the pruning"
+        )
+    given = settings.calibration.given if settings.calibration else None
+    if denoiser in job.rounded_components and not (given and given.is_dir()):
+        raise BadConfig(
+            f"prompts have no pictures by which the ControlNets inside the {denoiser} steer; leave out"
+            " --fuse-control, or give --calibration a folder of inputs"
+        )
 
 
 def _require_usable(checkpoint: Checkpoint) -> None:

@@ -29,6 +29,7 @@ from msd.files.packages import installed_versions
 from msd.files.schema import to_json
 from msd.graph import tflite
 from msd.graph.ir.interface import Interface
+from msd.models.families.wiring import Wiring
 from msd.run.runners.interpreter import require_loadable
 
 LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "flatbuffers", "numpy")
@@ -95,9 +96,11 @@ def configuration_of(job: Job) -> Configuration:
         sizes=image_sizes(job) if len(job.sizes) > 1 else (),
         spelling=spelling.name if spelling.forms else "",
         vae_tile=job.settings.vae_tile,
+        split=job.settings.split,
         attention=job.settings.attention if job.settings.attention == "composite" else "",
         interface=job.settings.interface.name if job.settings.interface else "",
-        controls=tuple(call.control for call in job.family.calls if call.control),
+        controls=Wiring(job.family.calls).controls,
+        fused_controls=job.settings.fuse_control,
     )
 
 
@@ -126,6 +129,7 @@ def _facts(job: Job, name: str, source: Source) -> list[Any]:
             settings.effective_target,
             [rule.name for rule in settings.active_rules],
             *([settings.interface.digest] if settings.interface else []),
+            *(["split"] if settings.split and name == job.family.denoiser.name else []),
         ],
         [code_fingerprint("msd", "graph_rewrites"), versions()],
     ]

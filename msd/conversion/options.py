@@ -81,6 +81,12 @@ class ConversionOptions:
         metavar="PATH[:NAME]",
         shown="the name of the folder or file",
     )
+    fuse_control: bool = _option(
+        False,
+        FLAG,
+        "Make one network of the U-Net and its ControlNets: the residuals never leave it, and all run in each"
+        " step.",
+    )
     upscaler: Path | None = _option(  # noqa: RUF009
         None,
         or_none(PATH),
@@ -104,8 +110,8 @@ class ConversionOptions:
     scheduler: str | None = _option(
         None,
         or_none(TEXT),
-        "The scheduler of the model: heun, dpm+++karras, or for a few-step LoRA lcm, tcd:eta=1 or"
-        " ddim:timestep_spacing=trailing.",
+        "The scheduler of the model: heun, dpm+++karras, tcd:eta=1, or a few-step model's whole schedule:"
+        " lightning, hyper, dmd2, turbo or lcm.",
         metavar="NAME[+SCALE][:SETTING=VALUE,…]",
         shown="the checkpoint's own",
     )
@@ -135,10 +141,11 @@ class ConversionOptions:
         shown="all that the model needs",
     )
     also: Sequence[str] = _option((), NAMES, "Convert this optional component too; may be repeated.")
-    recipe: str = _option(
-        "gpu-w8",
-        NAME_OR_FILE,
+    recipe: str | None = _option(
+        None,
+        or_none(NAME_OR_FILE),
         "How to store weights: a name of configs/recipes/, or a .toml file like those.  [list: show them]",
+        shown="gpu-w8; gpu-w4-unet for a U-Net beyond 2 GiB",
     )
     batch: int = _option(1, whole(1, 2), "2: both guidance passes in one run.")
     sizes: Sequence[ImageSize] = _option(
@@ -158,6 +165,11 @@ class ConversionOptions:
         "Convert the autoencoder for tiles of N pixels a side: less memory, and seams that fade.",
         metavar="N",
         shown="whole images",
+    )
+    split: bool = _option(
+        False,
+        FLAG,
+        "Write the U-Net as two files that run one after the other, for phones that cannot map one.",
     )
     prediction_type: str | None = _option(
         None,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from msd.compress.encoding.encode import is_table, stored_bits
@@ -12,8 +12,26 @@ from msd.conversion.component import Changes, prepare
 from msd.conversion.job import Job, open_job
 from msd.conversion.settings import Settings
 from msd.conversion.trace import unread_tensors
+from msd.graph.ir import Model
+from msd.graph.prediction.memory import estimate
 from msd.graph.tflite.write import file_bytes
 from msd.models.structure_cache import is_cached
+
+LITERT = "litert-gpu"
+"""The delegate that runs the files of a recipe that is for none."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The bytes that a network takes: its files, the GPU's memory, and the most while it is opened.
+
+    The GPU's are predicted for the plan's device in float16, weights and activations of all of its files,
+    which are open side by side. At the peak the largest file is mapped beside them.
+    """
+
+    disk: int
+    gpu: int
+    peak: int
 
 
 @dataclass(frozen=True)
@@ -22,13 +40,16 @@ class Plan:
 
     The bytes are those of the whole files; of the `estimated` ones, whose graphs are not known yet, they are
     those of the weights before pruning, and about right. `left_out` are components that the model needs, and
-    of which the checkpoint has no weights.
+    of which the checkpoint has no weights. `needs` are by component, of those whose graphs are known.
     """
 
     parameters: dict[str, int]
     bytes: dict[str, int]
     height: int
     width: int
+    recipe: str = ""
+    device: str = ""
+    needs: dict[str, Needs] = field(default_factory=dict)
     estimated: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -47,17 +68,22 @@ def plan(source: Path, settings: Settings) -> Plan:
         for tensor, weights in job.checkpoint.weights[name].items():
             sizes[_file_of(job, name, tensor)] += weights.size
     about = stored_bytes(job, job.components)
-    known = dict[str, int]()
-    for name in job.components:
-        if _is_known(job, name):
-            known |= _sizes(job, name)
+    known, needs = dict[str, int](), dict[str, Needs]()
+    for name in (name for name in job.components if _is_known(job, name)):
+        files = _files(job, name)
+        disk = {file: file_bytes(model) for file, model in files.items()}
+        known |= disk
+        needs[name] = _needs(job, files, [*disk.values()])
     height, width = job.size.pixels
     return Plan(
-        parameters=dict(sizes),
-        bytes=about | known,
+        parameters=_apart(job, sizes, known),
+        bytes=_apart(job, about, known) | known,
         height=height,
         width=width,
-        estimated=tuple(file for file in about if file not in known),
+        recipe=job.settings.recipe.name,
+        device=job.settings.target.device.name,
+        needs=needs,
+        estimated=tuple(file for file in _apart(job, about, known) if file not in known),
         left_out=job.left_out,
         remarks=(*job.remarks, *unread_tensors(job, traced)),
     )
@@ -78,10 +104,33 @@ def _is_known(job: Job, name: str) -> bool:
     return cached and name not in job.pruned_components
 
 
-def _sizes(job: Job, name: str) -> dict[str, int]:
-    """Return the bytes of a component's files."""
+def _files(job: Job, name: str) -> dict[str, Model]:
+    """Return the models of a component's files."""
     files = prepare(job, name, Changes(), lambda stage, done, total: None).files
-    return {file: file_bytes(prepared.model) for file, prepared in files.items()}
+    return {file: prepared.model for file, prepared in files.items()}
+
+
+def _needs(job: Job, files: Mapping[str, Model], disk: Sequence[int]) -> Needs:
+    """Return what a network with these files, of the sizes `disk`, takes."""
+    device = job.settings.target.device.under(job.settings.recipe.delegate or LITERT)
+    gpu = sum(max(estimate(graph, device).bytes for graph in model.graphs) for model in files.values())
+    return Needs(disk=sum(disk), gpu=gpu, peak=gpu + max(disk))
+
+
+def _apart(job: Job, of_networks: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
+    """Return numbers of networks, that of the denoiser as those of its halves where it is split."""
+    denoiser = job.family.denoiser
+    first, name = denoiser.first_half, denoiser.name
+    if not job.settings.split or first is None or name not in of_networks:
+        return dict(of_networks)
+    share = known[first] / (known[first] + known[name]) if first in known else 0.5
+    half = round(of_networks[name] * share)
+    halves = {first: half, name: of_networks[name] - half}
+    return {
+        key: n
+        for each, whole in of_networks.items()
+        for key, n in (halves if each == name else {each: whole}).items()
+    }
 
 
 def _file_of(job: Job, name: str, tensor: str) -> str:

@@ -81,8 +81,11 @@ def reusable_files(job: Job, out: Path, old: Manifest, source: Source) -> dict[s
 def _is_compatible(old: Manifest, source: Source, configuration: Configuration) -> bool:
     """Return whether the components of `old` and new ones form one bundle."""
     before, now = to_json(old.configuration), to_json(configuration)
-    # Older manifests have fewer keys: one without sizes is of one size, and has no controls or tiles.
-    configured = [(each.sizes, each.controls, each.vae_tile) for each in (old.configuration, configuration)]
+    # Older manifests have fewer keys: one without sizes is of one size, and has no controls, tiles or halves.
+    configured = [
+        (each.sizes, each.controls, each.fused_controls, each.vae_tile, each.split)
+        for each in (old.configuration, configuration)
+    ]
     same = now == {**now, **before} and configured[0] == configured[1]
     return same and _is_same_checkpoint(old.source, source)
 
@@ -104,6 +107,8 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
         return f"a conversion with the embeddings {tokens or '(none)'}"
     if old.configuration.controls != configuration.controls:
         return f"a conversion with the ControlNets {', '.join(old.configuration.controls) or '(none)'}"
+    if old.configuration.fused_controls != configuration.fused_controls:
+        return f"a conversion with{'' if old.configuration.fused_controls else 'out'} --fuse-control"
     same = _is_same_checkpoint(old.source, source)
     if not same and old.source.replaced != source.replaced:
         others = ", ".join(dict.fromkeys(file for files in old.source.replaced.values() for file in files))
@@ -119,6 +124,8 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
 def _phrase(key: str, value: Any) -> str:
     if key == "vae_tile":
         return f"tiles of {value} pixels" if value else "the autoencoder for whole images"
+    if key == "split":
+        return "the U-Net in two files" if value else "the U-Net in one file"
     if key == "sizes":
         return " and ".join(f"{size['width']}x{size['height']}" for size in value or ()) or "one size"
     if key != "recipe":

@@ -6,11 +6,14 @@ A few-step LoRA is for a schedule of its own, which its file does not contain.
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 from msd.bundle import ImageDefaults
+from msd.conversion.few_steps import FewSteps, few_steps_named
+from msd.conversion.settings import Settings
+from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadConfig
 from msd.run.runtime.diffusion import Diffusion
 from msd.run.runtime.scheduler import BY_CLASS, SCHEDULERS, make_scheduler, parse_name
@@ -35,6 +38,43 @@ FEW_STEPS = 4
 
 EMBEDDED_GUIDANCE = 8.5
 """The guidance of a U-Net that takes the scale; the default of diffusers' LatentConsistencyModelPipeline."""
+
+
+def few_steps_of(checkpoint: Checkpoint, settings: Settings) -> FewSteps | None:
+    """Return the kind of few-step model that `--scheduler` names, or without it the checkpoint's name."""
+    if settings.scheduler is None:
+        return checkpoint.few_steps and checkpoint.few_steps.of(settings.steps)
+    return few_steps_named(settings.scheduler, settings.steps)
+
+
+def scheduled(checkpoint: Checkpoint, settings: Settings) -> Checkpoint:
+    """Return the checkpoint with the scheduler that is asked for, or that its file's name tells.
+
+    What a name tells is said, and so is what an adapter's name asks for: it does not decide, for it may be
+    one of several. Raises what `scheduler_config` does.
+    """
+    kind = few_steps_of(checkpoint, settings)
+    choice = kind.scheduler if kind else settings.scheduler
+    remarks = tuple(_told(checkpoint, kind) if settings.scheduler is None else ())
+    scheduler = scheduler_config(checkpoint.scheduler, choice)
+    if kind and kind.prediction:
+        scheduler["prediction_type"] = kind.prediction
+    return replace(checkpoint, scheduler=scheduler, remarks=(*checkpoint.remarks, *remarks))
+
+
+def _told(checkpoint: Checkpoint, kind: FewSteps | None) -> Iterator[str]:
+    """Yield what names of files tell of schedules, a sentence each."""
+    if kind:
+        yield (
+            f"{checkpoint.name} is {kind.title} by its name, so that its images take the scheduler"
+            f" {kind.scheduler}, {kind.steps} step{'s' * (kind.steps > 1)} and guidance {kind.guidance:g};"
+            " --scheduler takes another"
+        )
+    for name, adapter in checkpoint.few_step_adapters.items():
+        yield (
+            f"{name} is {adapter.title} by its name, and was made for {adapter.options}; without these the"
+            f" scheduler stays {BY_CLASS.get(str(checkpoint.scheduler.get('_class_name')), 'as it is')}"
+        )
 
 
 def scheduler_config(config: Mapping[str, Any], choice: str | None) -> dict[str, Any]:

@@ -24,23 +24,26 @@ class Settings:
 
     `height` and `width` are in pixels, None for the checkpoint's own, as is `prediction_type`; `sizes`, where
     there are any, take their place, and every size-dependent network is converted for each; the autoencoder
-    for tiles of at most `vae_tile` pixels a side. `lora` are files
-    to merge into the weights, each with its scale; `embeddings` are textual inversions, each with its token,
-    or None for the file's own. `vae` replaces the checkpoint's autoencoder, `preview_vae` adds a decoder for
-    previews (msd/conversion/sources/vae.py), and `upscaler` a network that enlarges images
+    for tiles of at most `vae_tile` pixels a side, and with `split` the denoiser in two halves. `lora` are
+    files to merge into the weights, each with its scale; `embeddings` are textual inversions, each with its
+    token, or None for the file's own. `vae` replaces the checkpoint's autoencoder, `preview_vae` adds a
+    decoder for previews (msd/conversion/sources/vae.py), and `upscaler` a network that enlarges images
     (msd/conversion/sources/upscaler.py). `controlnets` are added, each with its name, or None for that of its
-    file (msd/conversion/sources/controlnet.py). `clip_skip` layers of the text encoder are dropped, and the
-    denoiser takes `prompt_chunks` of its outputs. `scheduler`, NAME[+SCALE][:SETTING=VALUE,…], replaces the
-    checkpoint's;
-    `steps` and `guidance` replace the defaults of images that follow from it. `pruning` overrides the
-    recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv,
-    "auto" for our own. `attention`: "composite" for LiteRT's own composite operator, which phones may
-    have kernels for. `interface` is that of another program, which binds the files. `jobs` threads read
-    and quantise weights, one for each core if None.
+    file (msd/conversion/sources/controlnet.py), and inside the denoiser's network if `fuse_control`.
+    `clip_skip` layers of the text encoder are dropped, and the denoiser takes `prompt_chunks` of its outputs.
+    `scheduler`, NAME[+SCALE][:SETTING=VALUE,…], replaces the checkpoint's; `steps` and `guidance` replace the
+    defaults of images that follow from it. `pruning` overrides the recipe's own, and uses a `calibration` if
+    there is one. `networks`: "keras-cv" to build those of keras-cv, "auto" for our own. `attention`:
+    "composite" for LiteRT's own composite operator, which phones may have kernels for. `interface` is that of
+    another program, which binds the files. Where no recipe was `recipe_named`, a smaller one may have taken
+    the default's place, `smaller_because` of a sentence. `jobs` threads read and quantise weights, one for
+    each core if None.
     """
 
     rules: Sequence[Rewrite]
     recipe: Recipe = field(default_factory=lambda: find_recipe(DEFAULT))
+    recipe_named: bool = True
+    smaller_because: str = ""
     components: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     batch: int = 1
@@ -59,8 +62,10 @@ class Settings:
     vae: Sequence[Path] = ()
     preview_vae: Path | None = None
     controlnets: Sequence[tuple[Path, str | None]] = ()
+    fuse_control: bool = False
     upscaler: Path | None = None
     vae_tile: int | None = None
+    split: bool = False
     networks: str = "auto"
     pruning: Pruning | None = None
     calibration: Calibration | None = None
@@ -93,6 +98,11 @@ class Settings:
             raise BadConfig(
                 f"the recipe {self.recipe.name} writes the token embedding to a file of its own, which the"
                 f" interface {interface.name} does not know; take a recipe for LiteRT"
+            )
+        if self.split:
+            raise BadConfig(
+                f"--split writes the U-Net as two files, and the interface {interface.name} binds one; leave"
+                " one of both out"
             )
         if interface.batch and interface.batch != self.batch:
             raise BadConfig(
@@ -146,5 +156,6 @@ class Settings:
             pruning=None,
             calibration=None,
             interface=None,
+            split=False,
             force=False,
         )

@@ -24,6 +24,12 @@ INLINE = {"inline": True}
 UNLESS_EMPTY = {"unless_empty": True}
 """Metadata of a field that JSON leaves out where it is empty."""
 
+COMPUTED = "COMPUTED"
+"""The class variable in which a dataclass names properties that JSON holds beside its fields.
+
+They are for other programs: `read` computes them anew.
+"""
+
 NAMES: dict[type, str] = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 
@@ -73,7 +79,7 @@ def to_json(value: Any) -> Any:
                 items |= to_json(item)
             elif item or field.metadata != UNLESS_EMPTY:
                 items[field.name] = to_json(item)
-        return items
+        return items | {name: to_json(getattr(value, name)) for name in _computed(value.__class__)}
     if isinstance(value, dict):
         return {key: to_json(item) for key, item in value.items()}
     return [to_json(item) for item in value] if isinstance(value, list | tuple) else value
@@ -139,6 +145,13 @@ def _fields(kind: type) -> list[tuple[str, Any, bool]]:
 
 
 @cache
+def _computed(kind: type) -> dict[str, Any]:
+    """Return the types of the properties that JSON holds, by name."""
+    names: tuple[str, ...] = getattr(kind, COMPUTED, ())
+    return {name: typing.get_type_hints(getattr(kind, name).fget)["return"] for name in names}
+
+
+@cache
 def _inline(kind: type) -> tuple[str, Any] | None:
     """Return the name and item type of the field whose items stand beside the others, if there is one."""
     types = typing.get_type_hints(kind)
@@ -160,10 +173,11 @@ def _read_object(kind: Callable[..., Any], value: object, where: str) -> Any:
 
 
 def _describe_object(kind: type, within: tuple[Any, ...]) -> dict[str, Any]:
+    types = {name: t for name, t, _ in _fields(kind)} | _computed(kind)
     described: dict[str, Any] = {
         "type": "object",
-        "properties": {name: describe(t, (*within, kind)) for name, t, _ in _fields(kind)},
-        "required": [name for name, _, required in _fields(kind) if required],
+        "properties": {name: describe(t, (*within, kind)) for name, t in types.items()},
+        "required": [*(name for name, _, required in _fields(kind) if required), *_computed(kind)],
     }
     if inline := _inline(kind):
         described["additionalProperties"] = describe(inline[1])

@@ -14,6 +14,11 @@ from msd.files.staging import staging_folder, sweep
 PREFIX = "msd-scratch-"
 
 
+def is_scratch(path: Path) -> bool:
+    """Return whether a file is in a scratch folder, and gone after the run."""
+    return any(parent.name.startswith(PREFIX) for parent in path.parents)
+
+
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
     """Yield an empty folder that only this user may read, and delete it afterwards; raises OSError."""

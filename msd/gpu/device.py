@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 from msd.errors import NoDelegate
@@ -44,7 +45,10 @@ FEATURES = ("shader-f16", "subgroups", "timestamp-query", MATRICES)
 
 @dataclass(frozen=True)
 class OpenDevice:
-    """An open device: the object of `api`, the properties that kernels are chosen by, the adapter's name."""
+    """An open device: the object of `api`, the properties that kernels are chosen by, the adapter's name.
+
+    `driver`: what the adapter tells of its driver, and the package of `api` with its version.
+    """
 
     wgpu: Any
     gpu: Gpu
@@ -52,6 +56,7 @@ class OpenDevice:
     software: bool
     timestamps: bool
     api: GpuApi = "wgpu"
+    driver: str = ""
 
 
 def open_device(half: bool = True, api: GpuApi | None = None) -> OpenDevice:
@@ -84,7 +89,13 @@ def open_device(half: bool = True, api: GpuApi | None = None) -> OpenDevice:
         software=info["adapter_type"] == "CPU",
         timestamps="timestamp-query" in wanted,
         api=api,
+        driver=_driver(api, info),
     )
+
+
+def _driver(api: GpuApi, info: Mapping[str, Any]) -> str:
+    package = IMPLEMENTATIONS[api].package
+    return f"{info['vendor']} {info['description']}, {package} {version(package)}"
 
 
 def _request(api: GpuApi, unit: MatrixUnit | None) -> Callable[..., Any]:

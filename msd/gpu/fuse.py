@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from msd.gpu.fusion.fuse_activation import fuse_activation, fuse_gelu
+from msd.gpu.fusion.fuse_activation import fuse_activation, fuse_gelu, fuse_leaky_relu, fuse_prelu
 from msd.gpu.fusion.fuse_gate import fuse_gate
 from msd.gpu.fusion.fuse_padding import fuse_padding
 from msd.gpu.fusion.fuse_residual import fuse_residual
@@ -74,6 +74,8 @@ def fuse(graph: Graph, switches: Switches) -> Ledger:
         fuse_padding,
         fuse_upsampling,
         fuse_activation,
+        fuse_leaky_relu,
+        fuse_prelu,
         fuse_vector,
         fuse_residual,
         merge_vectors,

@@ -27,8 +27,9 @@ CONVOLUTION = {
     "upsample": 1,
     "activation": "NONE",
 }
-X, FILTER, BIAS, GATE_FILTER, GATE_BIAS, VECTOR, RESIDUAL = range(7)
-"""The inputs of CONVOLUTION. All but the first two may be None; the filters are OHWI, as CONV_2D has them."""
+X, FILTER, BIAS, GATE_FILTER, GATE_BIAS, VECTOR, SLOPES, RESIDUAL = range(8)
+"""The inputs of CONVOLUTION. All but the first two may be None; the filters are OHWI, as CONV_2D has them.
+The slopes, one constant per channel, are those of the activation PRELU."""
 
 HEADS = {f"{name}_{part}": 0 for name in ("q", "k", "v", "y") for part in ("offset", "batch", "head", "row")}
 ATTENTION = {

@@ -50,14 +50,17 @@ class Filter:
 class Epilogue:
     """What happens to each sum: activation(sum * scale + bias + vector[batch]) + residual.
 
-    `bias`: f32 of `columns`. `vector`: an activation, `columns` for each batch, from element `vector_at` and
-    then every `vector_row` elements, None for `columns`. `residual`: an activation like the result. With
-    `gate`, the filter's columns are in pairs of blocks of four, values then gates, and the result, which has
-    half as many columns, is value * activation of the gate, which `gate` names, before the residual is added.
+    `bias`: f32 of `columns`. With `slopes`, f32 of `columns`, what the activation leaves below zero is
+    multiplied by its column's: PReLU (He et al., 2015, arXiv 1502.01852). `vector`: an activation, `columns`
+    for each batch, from element `vector_at` and then every `vector_row` elements, None for `columns`.
+    `residual`: an activation like the result. With `gate`, the filter's columns are in pairs of blocks of
+    four, values then gates, and the result, which has half as many columns, is value * activation of the
+    gate, which `gate` names, before the residual is added.
     """
 
     bias: Value | None = None
     activation: Activation = "NONE"
+    slopes: Value | None = None
     vector: Value | None = None
     vector_at: int = 0
     vector_row: int | None = None

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import accumulate
+from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from msd.errors import DelegateFailed
 from msd.gpu.device import OpenDevice
+from msd.gpu.phases import Phases
 from msd.gpu.program import PARAMS, ComputePipeline, Constant, Place, Port, Program, ProgramStep
 from msd.gpu.value import aligned
 from msd.graph.tflite.ahead import in_order
@@ -35,20 +37,19 @@ PIECE = 64
 class Session:
     """A program that is ready to run; a context manager that frees the GPU's memory.
 
-    Raises DelegateFailed where the GPU's memory is too small or a shader is refused.
+    `phases` times packing, uploading and making pipelines. Raises DelegateFailed where the GPU's memory is
+    too small or a shader is refused, and what loading a constant raises.
     """
 
-    def __init__(self, program: Program, device: OpenDevice) -> None:
+    def __init__(self, program: Program, device: OpenDevice, phases: Phases | None = None) -> None:
         self.program, self._device = program, device.wgpu
-        self._timestamps = device.timestamps
+        self._timestamps, self._places = device.timestamps, list[tuple[Any, int]]()
         try:
             self._places = self._allocated()
-            with ThreadPoolExecutor(THREADS) as pool:
-                making = [pool.submit(self._pipeline, pipeline) for pipeline in program.pipelines]
-                self._fill()
-                pipelines = [made.result() for made in making]
+            pipelines = self._filled(phases or Phases())
             self._steps = [self._bound(step, *pipelines[step.pipeline]) for step in program.steps]
         except Exception as problem:
+            self.close()
             raise _refusal(problem) from problem
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -133,21 +134,36 @@ class Session:
     def _buffer(self, size: int, *usage: str) -> Any:
         return self._device.create_buffer(size=-(-size // 16) * 16, usage=_usage(*usage))
 
-    def _fill(self) -> None:
+    def _filled(self, phases: Phases) -> list[tuple[Any, Any]]:
+        """Return the pipelines, which threads make while the constants are uploaded."""
+        begin = perf_counter()
+        with ThreadPoolExecutor(THREADS) as pool:
+            making = [pool.submit(self._pipeline, pipeline) for pipeline in self.program.pipelines]
+            self._fill(phases)
+            made = [each.result() for each in making]
+        phases.add("pipelines", begin, max((end for _, end in made), default=begin))
+        return [pipeline for pipeline, _ in made]
+
+    def _fill(self, phases: Phases) -> None:
         """Write parameters and constants; waits after each buffer, so that copies on the way are freed."""
         queue, last = self._device.queue, -1
         if self.program.params:
             queue.write_buffer(self._places[PARAMS][0], 0, self.program.params)
         constants = self.program.constants
         tasks = [(2 * constant.place.bytes, partial(_content, constant)) for constant in constants]
-        for constant, content in zip(constants, in_order(tasks, THREADS, ROOM), strict=True):
-            if constant.place.buffer != last:
-                self.wait()
-                last = constant.place.buffer
-            buffer, start = self._places[last]
-            queue.write_buffer(buffer, start + constant.place.offset, content)
+        packed = in_order(tasks, THREADS, ROOM)
+        for constant in constants:
+            with phases.time("constants"):
+                content = next(packed)
+            with phases.time("upload"):
+                if constant.place.buffer != last:
+                    self.wait()
+                    last = constant.place.buffer
+                buffer, start = self._places[last]
+                queue.write_buffer(buffer, start + constant.place.offset, content)
 
-    def _pipeline(self, pipeline: ComputePipeline) -> tuple[Any, Any]:
+    def _pipeline(self, pipeline: ComputePipeline) -> tuple[tuple[Any, Any], float]:
+        """Return a pipeline and the layout of its bindings, and when they were made."""
         entries = [
             {"binding": i, "visibility": 4, "buffer": {"type": kind}}
             for i, kind in enumerate(pipeline.bindings)
@@ -159,7 +175,7 @@ class Session:
             compute={"module": module, "entry_point": "main"},
             label=pipeline.name,
         )
-        return made, layout
+        return (made, layout), perf_counter()
 
     def _bound(self, step: ProgramStep, pipeline: Any, layout: Any) -> tuple[Any, Any, tuple[int, int, int]]:
         entries = []
@@ -194,6 +210,10 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the GPU's memory."""
         for buffer in {id(buffer): buffer for buffer, _ in self._places}.values():
             buffer.destroy()
 

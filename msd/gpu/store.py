@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -62,11 +62,16 @@ def store_program(program: Program, folder: Path, half: bool) -> StoredProgram:
 
     A buffer is in memory at a time. `half`: the program needs the feature shader-f16.
     """
+    return describe_program(program, _store_shards(program, folder), half)
+
+
+def describe_program(program: Program, shards: Iterable[Shard], half: bool) -> StoredProgram:
+    """Return the description of a program whose constants are in `shards`."""
     return StoredProgram(
         half=half,
         buffers=program.buffers,
         params=base64.b64encode(program.params).decode(),
-        shards=tuple(_store_shards(program, folder)),
+        shards=tuple(shards),
         pipelines=program.pipelines,
         steps=program.steps,
         inputs=program.inputs,
@@ -111,6 +116,12 @@ def read_program(folder: Path) -> Program:
         raise BadBundle(f"{folder / NAME} cannot be read ({problem.strerror})") from None
     except ValueError as problem:
         raise BadBundle(str(problem)) from None
+    return described_program(stored, folder, _load)
+
+
+def described_program(stored: StoredProgram, folder: Path, load: Callable[[Path, Shard], Array]) -> Program:
+    """Return the program of a description in a folder, whose shards `load(folder, shard)` returns when they
+    are loaded. Raises BadBundle for one that contradicts itself."""
     try:
         params = base64.b64decode(stored.params, validate=True)
     except ValueError as problem:
@@ -119,7 +130,7 @@ def read_program(folder: Path) -> Program:
     return Program(
         buffers=stored.buffers,
         params=params,
-        constants=tuple(Constant(s.file, s.place, partial(_load, folder, s)) for s in stored.shards),
+        constants=tuple(Constant(s.file, s.place, partial(load, folder, s)) for s in stored.shards),
         pipelines=stored.pipelines,
         steps=stored.steps,
         inputs=stored.inputs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,10 +33,17 @@ class StridedView:
             return None
         return StridedView(self.base, self.offset, shape, dummy.strides)
 
-    def sliced(self, axis: int, start: int, size: int) -> StridedView:
-        """Return `size` elements from `start` along an axis."""
+    def sliced(self, axis: int, start: int, size: int, step: int = 1) -> StridedView:
+        """Return `size` elements from `start` along an axis, every `step`-th."""
         shape = (*self.shape[:axis], size, *self.shape[axis + 1 :])
-        return StridedView(self.base, self.offset + start * self.strides[axis], shape, self.strides)
+        strides = (*self.strides[:axis], step * self.strides[axis], *self.strides[axis + 1 :])
+        return StridedView(self.base, self.offset + start * self.strides[axis], shape, strides)
+
+    def without(self, axes: Collection[int]) -> StridedView:
+        """Return the view without axes of size one."""
+        kept = [axis for axis in range(len(self.shape)) if axis not in axes]
+        shape, strides = (tuple(values[axis] for axis in kept) for values in (self.shape, self.strides))
+        return StridedView(self.base, self.offset, shape, strides)
 
     @property
     def contiguous(self) -> bool:
@@ -52,7 +60,7 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def view(tensor: Tensor) -> StridedView:
-    """Return a tensor as a view of what RESHAPE, TRANSPOSE, SPLIT and SLICE have rearranged."""
+    """Return a tensor as a view of what RESHAPE, TRANSPOSE, SPLIT and slices have rearranged."""
     maker = tensor.producer
     inner = _through(maker, tensor) if maker is not None else None
     return inner or StridedView(tensor, 0, tensor.shape, contiguous_strides(tensor.shape))
@@ -84,4 +92,28 @@ def _through(maker: Op, tensor: Tensor) -> StridedView | None:
         for axis, start in enumerate(maker.operands[1].values()):
             source = source.sliced(axis, int(start), tensor.shape[axis])
         return source
+    if maker.kind == "STRIDED_SLICE" and not makes_axes(maker):
+        return _strided_slice(maker)
     return None
+
+
+def makes_axes(op: Op) -> bool:
+    """Whether a STRIDED_SLICE has an ellipsis or new axes, which views do not."""
+    return bool(op.attrs["ellipsis_mask"] or op.attrs["new_axis_mask"])
+
+
+def _strided_slice(op: Op) -> StridedView:
+    """Return what STRIDED_SLICE takes: NumPy's slices, where masks leave out ends and single out indices."""
+    attrs, (x, *bounds) = op.attrs, op.operands
+    seen, single = view(x), list[int]()
+    for axis, (begin, end, step) in enumerate(zip(*(map(int, t.values()) for t in bounds), strict=True)):
+        bit = 1 << axis
+        if attrs["shrink_axis_mask"] & bit:
+            seen = seen.sliced(axis, begin % x.shape[axis], 1)
+            single.append(axis)
+            continue
+        first = None if attrs["begin_mask"] & bit else begin
+        last = None if attrs["end_mask"] & bit else end + (begin if attrs["offset"] else 0)
+        taken = range(*slice(first, last, step).indices(x.shape[axis]))
+        seen = seen.sliced(axis, taken.start, len(taken), step)
+    return seen.without(single)

@@ -36,7 +36,9 @@ def header(
 
 
 def element_type(element: Element, width: int) -> str:
-    """Return WGSL's name of a scalar or of a vector of four."""
+    """Return WGSL's name of a scalar or of a vector; eight halves are four words."""
+    if width == 8:
+        return "vec4<u32>"
     return element if width == 1 else f"vec{width}<{element}>"
 
 

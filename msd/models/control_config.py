@@ -7,12 +7,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from msd.models import settings
-from msd.models.config import ATTENTION_DOWN, ATTENTION_UP, DOWN_BLOCKS, UNetConfig
-from msd.models.families.control import MOST_RESIDUALS
+from msd.models.config import ATTENTION_DOWN, ATTENTION_UP, DOWN_BLOCKS, ControlledUNetConfig, UNetConfig
+from msd.models.families.control import HINT, MOST_RESIDUALS, SCALE, component_of_control, fused_name
 from msd.models.networks import Size
 from msd.models.trace import InputSpecs
 
-HINT, SCALE = "hint", "scale"
 HINT_CHANNELS = 3
 
 
@@ -52,6 +51,38 @@ class ControlNetConfig(UNetConfig):
             **{field.name: getattr(unet, field.name) for field in fields(UNetConfig)},
             hint_widths=read.counts("conditioning_embedding_out_channels", (16, 32, 96, 256)),
         )
+
+
+@dataclass(frozen=True)
+class FusedUNetConfig(UNetConfig):
+    """A U-Net with ControlNets inside, each by its name."""
+
+    controls: tuple[tuple[str, ControlNetConfig], ...]
+
+    def inputs(self, size: Size) -> InputSpecs:
+        """Return the shape and dtype of each input, the hint and the scales of each ControlNet last."""
+        own = {
+            fused_name(key, name): config.inputs(size)[key]
+            for name, config in self.controls
+            for key in (HINT, SCALE)
+        }
+        return {**super().inputs(size), **own}
+
+    def last_modules(self) -> tuple[str, ...]:
+        """Return the last modules of the U-Net, and of each ControlNet."""
+        inside = (
+            f"{component_of_control(name)}.{module}"
+            for name, config in self.controls
+            for module in config.last_modules()
+        )
+        return (*super().last_modules(), *inside)
+
+    @staticmethod
+    def of(config: UNetConfig, controls: Mapping[str, ControlNetConfig]) -> FusedUNetConfig:
+        """Return the configuration of a U-Net with these ControlNets; raises BadCheckpoint as theirs does."""
+        takes_residuals = ControlledUNetConfig.of(config)
+        known = {each.name: getattr(takes_residuals, each.name) for each in fields(UNetConfig)}
+        return FusedUNetConfig(**known, controls=tuple(controls.items()))
 
 
 MIRRORED = {ATTENTION_DOWN: ATTENTION_UP, "DownBlock2D": "UpBlock2D"}

@@ -6,15 +6,20 @@ of the U-Net's way down and middle, whose states are added to the U-Net's own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import reduce
 from itertools import pairwise
+from operator import add
+from typing import Any
 
 import keras
 from keras import ops
 
 from msd.models.blocks import Tensor, conv
-from msd.models.control_config import HINT, SCALE, ControlNetConfig
+from msd.models.control_config import ControlNetConfig, FusedUNetConfig
+from msd.models.families.control import HINT, SCALE, component_of_control, fused_name
 from msd.models.networks import Size
-from msd.models.unet import embed, inputs_of, middle_state, states_down
+from msd.models.unet import embed, inputs_of, middle_state, noise, states_down
 
 
 def controlnet(config: ControlNetConfig, size: Size, name: str) -> keras.Model:
@@ -38,6 +43,33 @@ def controlnet(config: ControlNetConfig, size: Size, name: str) -> keras.Model:
         )
     }
     return keras.Model(given, residuals, name=name)
+
+
+def fused_unet(config: FusedUNetConfig, size: Size, name: str) -> keras.Model:
+    """Return the model of a U-Net with ControlNets inside, for latents, contexts and hints of `size`.
+
+    It takes what the U-Net does, and of each ControlNet `hint_NAME` and `scale_NAME`; the U-Net's states get
+    the sum of all residuals.
+    """
+    given = inputs_of(config, size)
+    every = [_residuals(control, own, size, given) for control, own in config.controls]
+    residuals = [reduce(add, (found[key] for found in every)) for key in config.residuals(size)]
+    return keras.Model(given, {"noise": noise(config, given, residuals)}, name=name)
+
+
+def _residuals(name: str, config: ControlNetConfig, size: Size, given: Mapping[str, Tensor]) -> Any:
+    """Return the residuals, by name, of the ControlNet `name` inside a U-Net that is `given` its inputs.
+
+    Its variables are below its component's name. Of the channels of a U-Net's latents that reads a mask or
+    an image too, the first are those of the latents.
+    """
+    component = component_of_control(name)
+    with keras.name_scope(component):
+        model = controlnet(config, size, component)
+    own = {key: given[key] for key in config.inputs(size) if key in given}
+    if given["latent"].shape[-1] != config.in_channels:
+        own["latent"] = given["latent"][..., : config.in_channels]
+    return model({**own, **{key: given[fused_name(key, name)] for key in (HINT, SCALE)}})
 
 
 def _hint(config: ControlNetConfig, hint: Tensor) -> Tensor:

@@ -6,60 +6,17 @@ Podell et al., "SDXL" (2023, arXiv 2307.01952), section 2.1; diffusers' StableDi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import keras
 import numpy as np
 from keras import ops
 
-from msd.models import settings
 from msd.models.blocks import Tensor, dense, layer_norm
-from msd.models.config import Settings, TextEncoderConfig, text_settings
 from msd.models.networks import Size
+from msd.models.sdxl_text_config import FirstEncoderConfig, SecondEncoderConfig
 from msd.models.text_encoder import hidden_states
 
 OLD_END = 2
 """What configurations of transformers before 4.31 say of the end token: the largest id of each row is one."""
-
-
-@dataclass(frozen=True)
-class FirstEncoderConfig(TextEncoderConfig):
-    """A CLIP text transformer without its last norm, its last layer, and `skipped` layers before that."""
-
-    skipped: int = 0
-
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """The beginnings of the names of tensors that the network has no place for."""
-        unused = range(self.layers - 1 - self.skipped, self.layers)
-        return (*(f"encoder.layers.{i}." for i in unused), "final_layer_norm.")
-
-    @staticmethod
-    def from_diffusers(config: Settings, folder: str) -> FirstEncoderConfig:
-        """Return the configuration of a folder's config.json; raises BadCheckpoint for unsupported ones."""
-        return FirstEncoderConfig(**text_settings(settings.Reader(folder, config), "CLIPTextModel"))
-
-
-@dataclass(frozen=True)
-class SecondEncoderConfig(TextEncoderConfig):
-    """A CLIP text transformer with a projection of the state of the token `end`, to `pooled` numbers.
-
-    Its context is the state before the last layer and `skipped` others.
-    """
-
-    pooled: int
-    end: int
-    skipped: int = 0
-
-    @staticmethod
-    def from_diffusers(config: Settings, folder: str) -> SecondEncoderConfig:
-        """Return the configuration of a folder's config.json; raises BadCheckpoint for unsupported ones."""
-        read = settings.Reader(folder, config)
-        return SecondEncoderConfig(
-            **text_settings(read, "CLIPTextModelWithProjection"),
-            pooled=read.count("projection_dim", 512),
-            end=read.count("eos_token_id", 49407),
-        )
 
 
 def first_encoder(config: FirstEncoderConfig, size: Size, name: str) -> keras.Model:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
@@ -37,16 +37,21 @@ def unet(config: UNetConfig, size: Size, name: str) -> keras.Model:
     that is controlled adds the residuals of ControlNets, `control_0`, `control_1`, … to its states.
     """
     given = inputs_of(config, size)
+    residuals = [given[each] for each in config.residuals(size)] if config.is_controlled else []
+    return keras.Model(given, {"noise": noise(config, given, residuals)}, name=name)
+
+
+def noise(config: UNetConfig, given: Mapping[str, Tensor], residuals: Sequence[Tensor] = ()) -> Tensor:
+    """Return the noise in what a U-Net is given, with the residuals of ControlNets where there are any."""
     time, context = embed(config, given), given["context"]
     skips = states_down(config, conv(given["latent"], config.channels[0], "conv_in"), time, context)
     x = middle_state(config, skips[-1], time, context) if config.middle else skips[-1]
-    if config.is_controlled:
-        *below, middle = (given[residual] for residual in config.residuals(size))
+    if residuals:
+        *below, middle = residuals
         skips, x = [skip + each for skip, each in zip(skips, below, strict=True)], x + middle
     x = _up(config, x, skips, time, context)
     x = ops.silu(group_norm(x, config.groups, config.epsilon, "conv_norm_out"))
-    noise = conv(x, config.out_channels, "conv_out")
-    return keras.Model(given, {"noise": noise}, name=name)
+    return conv(x, config.out_channels, "conv_out")
 
 
 def inputs_of(config: UNetConfig, size: Size) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""The table of docs/android-apis.md: each call of exported code, and where it is declared."""
+"""The table of tests/android_stubs/calls.md: each call of exported code, and where it is declared."""
 
 from __future__ import annotations
 

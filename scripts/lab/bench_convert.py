@@ -1,6 +1,7 @@
 """Measure the cost of a conversion against its lower bound and TensorFlow's own converter.
 
     make bench-convert        # → docs/results/bench-convert.json
+    python -m scripts.lab.bench_convert build --model xl/sdxl-base --no-converter --no-scaling -o xl.json
 
 Writes random checkpoints of full size under FOLDER (10 GB), runs every command in its own process, in turn,
 and writes medians. TensorFlow's converter needs an idle machine with 16 GB of memory.
@@ -14,28 +15,30 @@ import platform
 import shutil
 import statistics
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import click
 
+from msd.bundle import open_bundle
+from msd.files.packages import installed_versions
 from msd.graph import tflite
-from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from scripts.figures import save_figures
 from scripts.lab.measured import Measured, measured
-from scripts.make_random_checkpoint import Random, read_config, write_diffusers
+from scripts.make_random_checkpoint import Random, models, read_config, write_diffusers
 
 PYTHON = Path(sys.executable)
-CONVERT = PYTHON.with_name("msd-convert")
+CONVERT = (PYTHON, "-m", "msd.cli", "convert")
 ASKED = {
     "warm / plain stream": 0.8,
     "cold / warm": 1.1,
     "largest bytes": 0.6e9,
     "seconds per billion, SDXL's U-Net / SD 2.1's": 1.1,
 }
+ASKED_OF_XL = {"warm / plain stream": 0.95, "largest bytes": 0.5e9}
+XL = "xl/sdxl-base"
 
 SDXL_BLOCKS: Mapping[str, Any] = {
     "block_out_channels": [320, 640, 1280],
@@ -58,19 +61,23 @@ UNETS: Mapping[str, Mapping[str, Any]] = {
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--repeats", default=3, show_default=True)
+@click.option("--model", type=click.Choice(models()), default="sd21-base", show_default=True)
+@click.option(
+    "--cold/--no-cold", default=True, help="Also convert without structures that were traced before."
+)
 @click.option("--converter/--no-converter", default=True, help="Also run TensorFlow's converter.")
 @click.option("--scaling/--no-scaling", default=True, help="Also convert U-Nets of other sizes.")
-def main(folder: Path, output: Path, repeats: int, converter: bool, scaling: bool) -> None:
+def main(
+    folder: Path, output: Path, repeats: int, model: str, cold: bool, converter: bool, scaling: bool
+) -> None:
     """Write the measurements as JSON to OUTPUT and a table to stdout."""
-    bench = Bench(folder.absolute())
+    bench = Bench(folder.absolute(), model)
     report: dict[str, Any] = {
         "command": "python " + " ".join(sys.argv),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
-        "versions": {
-            n: version(n) for n in ("tensorflow", "keras", "numpy", "ai-edge-litert", "safetensors")
-        },
-        "asked": ASKED,
-        "SD 2.1, float16 to int8": bench.whole(repeats),
+        "versions": installed_versions("tensorflow", "keras", "numpy", "ai-edge-litert", "safetensors"),
+        "asked": ASKED_OF_XL if model == XL else ASKED,
+        f"{model}, float16 to int8": bench.whole(repeats, cold),
         "sizes": bench.sizes(),
     }
     if converter:
@@ -83,29 +90,28 @@ def main(folder: Path, output: Path, repeats: int, converter: bool, scaling: boo
 
 
 class Bench:
-    """Commands on a random checkpoint of Stable Diffusion 2.1 base, written to `folder` if it is missing."""
+    """Commands on a random checkpoint of a public configuration, written to `folder` if it is missing."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.source, self.out = folder, folder / "sd21", folder / "out"
+    def __init__(self, folder: Path, model: str) -> None:
+        self.folder, self.source, self.out = folder, folder / Path(model).name, folder / "out"
         self.cache = folder / "cache"
         self.env = {**os.environ, "MSD_CACHE": str(self.cache), "PYTHONPATH": str(Path.cwd())}
         if not (self.source / "model_index.json").exists():
             shutil.rmtree(self.source, ignore_errors=True)
-            write_diffusers(self.source, read_config("sd21-base"), Random(0, "float16"))
+            write_diffusers(self.source, read_config(model), Random(0, "float16"))
 
-    def whole(self, repeats: int) -> dict[str, Any]:
-        """Return the cost of converting all three, cold and warm, and of the plain stream, in turn."""
-        runs: dict[str, list[Measured]] = {"plain stream": [], "cold": [], "warm": []}
+    def whole(self, repeats: int, cold: bool) -> dict[str, Any]:
+        """Return the cost of converting, warm and if asked cold, and of the plain stream, in turn."""
+        runs: dict[str, list[Measured]] = {"plain stream": [], **({"cold": []} if cold else {}), "warm": []}
         self.stream()
         for _ in range(repeats):
             runs["plain stream"].append(self.stream())
-            runs["cold"].append(self.convert(self.source, cold=True))
+            if cold:
+                runs["cold"].append(self.convert(self.source, cold=True))
             runs["warm"].append(self.convert(self.source))
         rows: dict[str, Any] = {name: median(each) for name, each in runs.items()}
-        ratios = {
-            f"{a} / {b}": round(statistics.median(map(_ratio, runs[a], runs[b])), 2)
-            for a, b in (("warm", "plain stream"), ("cold", "warm"))
-        }
+        pairs = [("warm", "plain stream"), *([("cold", "warm")] if cold else [])]
+        ratios = {f"{a} / {b}": round(statistics.median(map(_ratio, runs[a], runs[b])), 2) for a, b in pairs}
         return {**rows, **ratios, "repeats": repeats}
 
     def convert(self, source: Path, *options: str, cold: bool = False) -> Measured:
@@ -113,17 +119,25 @@ class Bench:
         shutil.rmtree(self.out, ignore_errors=True)
         if cold:
             shutil.rmtree(self.cache, ignore_errors=True)
-        return measured([CONVERT, source, "-o", self.out, *options], self.env)
+        return self.said("conversion", [*CONVERT, source, "-o", self.out, "--recipe", "gpu-w8", *options])
 
     def stream(self) -> Measured:
         """Run `plain_stream.py`."""
-        return measured([PYTHON, "scripts/lab/plain_stream.py", self.source, self.folder / "plain"], self.env)
+        return self.said(
+            "stream", [PYTHON, "scripts/lab/plain_stream.py", self.source, self.folder / "plain"]
+        )
+
+    def said(self, what: str, command: Sequence[str | Path]) -> Measured:
+        """Run a command, and print what it took on stderr: a run that is cut off has said something."""
+        found = measured(command, self.env)
+        click.echo(f"{what}: {found}", err=True)
+        return found
 
     def sizes(self) -> dict[str, Any]:
         """Return each converted file's bytes, those of its constants, and the share of everything else."""
         found = {}
-        for component in STABLE_DIFFUSION.required:
-            path = self.out / f"{component}.tflite"
+        for component, file in open_bundle(self.out).manifest.components.items():
+            path = self.out / file.file
             constants = constant_bytes(path)
             total = path.stat().st_size
             found[component] = {

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import binary_dilation
 
 REACH = 1
 """How many pixels away, diagonally too, an edge counts as the same."""
@@ -26,5 +25,7 @@ def overlap(one: npt.NDArray[Any], other: npt.NDArray[Any], reach: int = REACH) 
 
 
 def _widened(edges: npt.NDArray[np.bool_], reach: int) -> npt.NDArray[np.bool_]:
+    from scipy.ndimage import binary_dilation
+
     square = np.ones((2 * reach + 1, 2 * reach + 1), bool)
     return np.asarray(binary_dilation(edges, square))

@@ -35,12 +35,15 @@ MODEL = {
     "mode": "two passes",
     "preview": True,
     "image": None,
+    "controls": [],
+    "upscaler": None,
     "licence": "CreativeML Open RAIL++-M",
 }
 STRENGTHS = {"20": [0.1, 0.5, 0.8, 1.0], "10": [0.5, 0.8, 1.0], "4": [0.5, 1.0]}
 INSPECTION = {
     "model": MODEL,
     "bytes": {"total": 1_280_000_000, "there": 1_280_000_000},
+    "optional": {},
     "memory": 1_900_000_000,
     "gpu": {"name": "qualcomm adreno-7xx", "precision": "fp16", "problems": []},
     "space": {"used": 1_280_000_000, "available": 34_200_000_000},

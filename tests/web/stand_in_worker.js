@@ -11,9 +11,7 @@ const running = new Map();
 const SECONDS = 1.2;
 
 self.addEventListener('message', ({ data }) => {
-  channel.postMessage(
-    data.args?.image ? { ...data, args: { ...data.args, image: data.args.image.name } } : data,
-  );
+  channel.postMessage({ ...data, args: named(data.args) });
   if (data.call === 'cancel') return running.get(data.args)?.();
   answer(data);
 });
@@ -43,6 +41,15 @@ async function answer({ id, call, args }) {
   }
 }
 
+/** A question's arguments, with the names of files in their place. */
+function named(args) {
+  const image = args?.image && { image: args.image.name };
+  const controls = args?.controls && {
+    controls: args.controls.map((control) => ({ ...control, image: control.image.name })),
+  };
+  return image || controls ? { ...args, ...image, ...controls } : args;
+}
+
 function fault(code, sentence) {
   throw Object.assign(new Error(sentence), { code });
 }
@@ -66,7 +73,7 @@ const CALLS = {
     fetched = total;
   },
 
-  async generate({ inspection, remarks }, { prompt, seed, steps, previewEvery }, tell) {
+  async generate({ inspection, remarks }, { prompt, seed, steps, previewEvery, upscale = 1 }, tell) {
     const { width, height } = inspection.model;
     if (remarks) await tell({ stage: 'remarks', remarks });
     await tell({ stage: 'loading', network: 'text encoder' });
@@ -83,8 +90,12 @@ const CALLS = {
     }
     await tell({ stage: 'loading', network: 'VAE decoder' });
     await tell({ stage: 'decoding' });
-    const png = await drawn(prompt, seed, width, height, 0).convertToBlob();
-    return { png, width, height, metadata: { prompt, seed: `${seed}` } };
+    if (upscale > 1) {
+      await tell({ stage: 'loading', network: 'upscaler' });
+      for (const tile of [1, 2, 3]) await tell({ stage: 'enlarging', tile, tiles: 3 });
+    }
+    const png = await drawn(prompt, seed, upscale * width, upscale * height, 0).convertToBlob();
+    return { png, width: upscale * width, height: upscale * height, metadata: { prompt, seed: `${seed}` } };
   },
 
   async verdict({ verdict }, _, tell) {

@@ -173,6 +173,20 @@ def test_an_image_that_begins_from_an_image_is_the_runtime_s(
         require_equal(page["images"][0], wanted)
 
 
+@pytest.mark.parametrize("tile", [(4, 4), (3, 4), (2, 2)])
+def test_an_image_in_tiles_is_the_runtime_s(
+    tile: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The encoder and the decoder take fewer rows and columns than there are."""
+    image, folder = photo(masked=False), write_app(tmp_path / "app", encoder=True, tile=tile)
+    (found,) = generated(case(folder, image=asked(image), strength=0.5))
+    draw_with_sums(monkeypatch)
+    settings: dict[str, Any] = {"seed": SEED, "steps": STEPS, "guidance": 7.5}
+    with Pipeline(open_bundle(folder)) as pipeline:
+        wanted = pipeline.generate(PROMPT, negative_prompt=NEGATIVE, image=image, strength=0.5, **settings)
+    require_equal(found["images"][0], wanted)
+
+
 def test_what_a_mask_keeps_is_pasted_back(tmp_path: Path) -> None:
     """To the byte, over previews too; what is repainted is the same without."""
     image = photo(masked=True)

@@ -14,6 +14,7 @@ from msd.gpu.value import Value
 from msd.graph.ir.weights import Array
 
 STANDARD = Gpu()
+CONSTANTS = ("bias", "slopes")
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def case(
     """Return a convolution of (batch, height, width, channels) random pixels.
 
     `pad` is top, left, bottom, right. `extras` names parts of the epilogue: scale, bias,
-    vector, residual, gate (of GELU), tanh_gate (of its tanh form).
+    slopes, vector, residual, gate (of GELU), tanh_gate (of its tanh form).
     """
     rng = np.random.default_rng(seed)
     batch, height, width, channels = size
@@ -55,13 +56,14 @@ def case(
     results = outputs // 2 if gate else outputs
     arrays = {
         "bias": rng.standard_normal(outputs).astype(np.float32),
+        "slopes": np.random.default_rng(seed + 1).uniform(-0.5, 1.5, outputs).astype(np.float32),
         "vector": rng.standard_normal((batch, outputs)).astype(np.float32),
         "residual": rng.standard_normal((batch, out_height, out_width, results)).astype(np.float32),
     }
     given = {name: array for name, array in arrays.items() if name in names}
-    values = {n: Value(n, "f32", a.size) for n, a in given.items() if n != "bias"}
+    values = {n: Value(n, "f32", a.size) for n, a in given.items() if n not in CONSTANTS}
     xs = Value("x", "f32", x.size)
-    bias = vector_value(arrays["bias"], "bias") if "bias" in names else None
+    held = {name: vector_value(arrays[name], name) for name in CONSTANTS if name in names}
     op = Conv2D(
         x=xs,
         filter=pack_filter(lambda: weights, stored, weights[0].size, outputs, scale, gpu, "w"),
@@ -77,7 +79,7 @@ def case(
         pad=pad[:2],
         dilation=dilation,
         upsample=upsample,
-        epilogue=Epilogue(bias, activation, **values, gate=gate),  # type: ignore[arg-type]
+        epilogue=Epilogue(activation=activation, **held, **values, gate=gate),  # type: ignore[arg-type]
     )
     inputs = {xs: x} | {value: given[name] for name, value in values.items()}
     return Case(op, inputs, _finish(sums, given, activation, gate))
@@ -142,6 +144,8 @@ def _finish(sums: Array, given: dict[str, Array], activation: str, gate: Gate | 
     if "vector" in given:
         sums = sums + given["vector"][:, None, None]
     sums = activate(sums, activation)
+    if "slopes" in given:
+        sums = np.where(sums < 0, sums * given["slopes"], sums)
     if gate:
         blocks = sums.reshape(*sums.shape[:3], -1, 2, 4)
         sums = (blocks[..., 0, :] * activate(blocks[..., 1, :], gate)).reshape(*sums.shape[:3], -1)

@@ -14,9 +14,10 @@ from msd.gpu.gpu import MatrixUnit
 from msd.gpu.kernels.matrix_tile import ENABLE
 from msd.gpu.value import Dispatch
 
-KIND = re.compile(r"subgroup_matrix_(left|right|result)<f32, (\d+), (\d+)>")
-LOAD = re.compile(rf"subgroupMatrixLoad<{KIND.pattern}>\(&(\w+), (.*), (true|false), (\d+)u\)")
-STORE = re.compile(r"subgroupMatrixStore\(&(\w+), (.*), (\w+), (true|false), (\d+)u\)")
+KIND = re.compile(r"subgroup_matrix_(left|right|result)<f(?:16|32), (\d+), (\d+)>")
+PITCH = r"([\w.]+|p\.columns4 \* 4u)"
+LOAD = re.compile(rf"subgroupMatrixLoad<{KIND.pattern}>\(&(\w+), (.*), (true|false), {PITCH}\)")
+STORE = re.compile(rf"subgroupMatrixStore\(&(\w+), (.*), (\w+), (true|false), {PITCH}\)")
 PRODUCT = re.compile(r"subgroupMatrixMultiplyAccumulate\((\w+), (\w+), (\w+)\)")
 
 NEIGHBOUR = """
@@ -41,18 +42,20 @@ def emulated(dispatch: Dispatch, unit: MatrixUnit) -> Dispatch:
 
     def load(found: re.Match[str]) -> str:
         kind, columns, rows, array, at, transposed, pitch = found.groups()
-        name = f"load_{array}_{kind}_{transposed}_{pitch}"
-        place = f"column * {pitch}u + row" if transposed == "true" else f"row * {pitch}u + column"
+        name = re.sub(r"\W+", "_", f"load_{array}_{kind}_{transposed}_{pitch}")
+        place = f"column * ({pitch}) + row" if transposed == "true" else f"row * ({pitch}) + column"
         functions[name] = _load(name, array, kind, int(rows), int(columns), each, place)
         return f"{name}({at}, lane)"
 
     def store(found: re.Match[str]) -> str:
         array, at, value, transposed, pitch = found.groups()
         assert transposed == "false"
-        name = f"store_{array}_{pitch}"
-        functions[name] = _store(name, array, each, int(pitch))
+        name = re.sub(r"\W+", "_", f"store_{array}_{pitch}")
+        functions[name] = _store(name, array, each, pitch)
         return f"{name}({at}, {value}, lane)"
 
+    text = re.sub(r"bitcast<vec4<f16>>\((\w+)\.(.)(.)\)", _four_halves, text)
+    text = re.sub(r"bitcast<vec2<f16>>\((.*)\) -", r"vec2<f16>(unpack2x16float(\1)) -", text)
     text = PRODUCT.sub(r"multiplied(\1, \2, \3)", STORE.sub(store, LOAD.sub(load, text)))
     text = KIND.sub(lambda found: f"array<f32, {sizes[found[1]]}>", text)
     functions["multiplied"] = _multiplied(unit.depth, each)
@@ -60,6 +63,19 @@ def emulated(dispatch: Dispatch, unit: MatrixUnit) -> Dispatch:
     at = text.index("@compute")
     text = text[:at] + f"const ROWS = {unit.rows}u;\n" + "\n".join(functions.values()) + text[at:]
     return replace(dispatch, kernel=replace(dispatch.kernel, wgsl=text))
+
+
+def emulated_in_floats(dispatch: Dispatch, unit: MatrixUnit) -> Dispatch:
+    """Return the dispatch without matrix units and without halves, but for those that are read by words."""
+    made = emulated(dispatch, unit) if "subgroupMatrix" in dispatch.kernel.wgsl else dispatch
+    text = made.kernel.wgsl.replace("enable f16;", "").replace("1152.0h", "1152.0f").replace("f16", "f32")
+    return replace(made, kernel=replace(made.kernel, wgsl=text))
+
+
+def _four_halves(found: re.Match[str]) -> str:
+    """Return what naga 0.32, which takes such a cast for one to f32, understands."""
+    name, *parts = found.groups()
+    return "vec4<f16>(vec4<f32>(" + ", ".join(f"unpack2x16float({name}.{part})" for part in parts) + "))"
 
 
 def _imagined(text: str, subgroup: int) -> tuple[str, str]:
@@ -73,6 +89,8 @@ def _imagined(text: str, subgroup: int) -> tuple[str, str]:
         f"let thread = subgroup * {subgroup}u + lane;",
         f"let thread = number;\n  let subgroup = number / {subgroup}u;\n  let lane = number % {subgroup}u;",
     )
+    text = text.replace(", @builtin(subgroup_id) subgroup: u32", "")
+    text = text.replace("let lane = thread %", f"let subgroup = thread / {subgroup}u;\nlet lane = thread %")
     left = re.findall(r".*subgroup(?:_|M).*", text)
     assert not left, left
     threads = re.search(r"@workgroup_size\((\d+)\)", text)
@@ -92,19 +110,19 @@ def _load(name: str, array: str, kind: str, rows: int, columns: int, each: int, 
     for (var c = 0u; c < {across}u; c++) {{
       let row = {row};
       let column = {column};
-      m[r * {across}u + c] = {array}[at + {place}];
+      m[r * {across}u + c] = f32({array}[at + {place}]);
     }}
   }}
   return m;
 }}"""
 
 
-def _store(name: str, array: str, each: int, pitch: int) -> str:
+def _store(name: str, array: str, each: int, pitch: str) -> str:
     """Return a function by which a thread writes its part of a matrix."""
     return f"""fn {name}(at: u32, m: array<f32, {each}>, lane: u32) {{
   var mine = m;
   for (var c = 0u; c < {each}u; c++) {{
-    {array}[at + lane % ROWS * {pitch}u + lane / ROWS * {each}u + c] = mine[c];
+    {array}[at + lane % ROWS * ({pitch}) + lane / ROWS * {each}u + c] = mine[c];
   }}
 }}"""
 

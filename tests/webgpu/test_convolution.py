@@ -35,7 +35,7 @@ def test_few_rows(batch: int, channels: int, outputs: int, stored: Stored) -> No
         outputs,
         stored=stored,
         activation="SILU",
-        extras="scale bias vector residual",
+        extras="scale bias vector slopes residual",
     )
     assert _name(made) == f"convolution {batch} rows"
     assert _snr(made) > 100
@@ -50,7 +50,9 @@ def test_five_rows_are_many() -> None:
 @pytest.mark.parametrize("outputs", [1, 3, 4, 7, 8])
 @pytest.mark.parametrize("stored", ["int8", "int4"])
 def test_few_columns(outputs: int, stored: Stored) -> None:
-    made = case((2, 5, 7, 36), outputs, (3, 3), pad=(1, 1, 1, 1), stored=stored, extras="scale bias residual")
+    made = case(
+        (2, 5, 7, 36), outputs, (3, 3), pad=(1, 1, 1, 1), stored=stored, extras="scale bias slopes residual"
+    )
     assert _name(made) == f"convolution {outputs} columns"
     assert _snr(made) > 100
 
@@ -143,4 +145,6 @@ def test_refusals() -> None:
         few_columns(case((1, 2, 2, 8), 9).op, Gpu())
     with pytest.raises(ValueError, match="pairs of four"):
         convolve(case((1, 3, 3, 8), 16, activation="SILU", extras="gate").op, Gpu())
+    with pytest.raises(ValueError, match="a gate needs"):
+        convolve(case((1, 3, 3, 8), 16, extras="gate slopes").op, Gpu())
     assert np.isfinite(_snr(case((1, 3, 3, 8), 16)))

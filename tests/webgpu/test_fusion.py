@@ -14,6 +14,7 @@ from graph_rewrites.lower_normalization import (
     lower_plain_layer_norm,
 )
 from msd.gpu.fuse import Switches, fuse
+from msd.gpu.kinds import RESIDUAL, VECTOR
 from msd.graph.ir import Build, Graph, Op, Tensor
 from msd.graph.rewrite import Rewrite, Target, apply
 from msd.graph.rewrite.spelling import FORMS, spelling_of
@@ -200,8 +201,8 @@ def test_a_residual_a_vector_and_an_activation_go_into_their_convolution() -> No
 
     graph = fused(spell, x=(2, 3, 5, 4), t=(2, 1, 1, 4))
     assert kinds(graph) == {"CONVOLUTION": 3}
-    assert [bool(op.inputs[5]) for op in graph.ops].count(True) == 1
-    assert [bool(op.inputs[6]) for op in graph.ops].count(True) == 1
+    assert [bool(op.inputs[VECTOR]) for op in graph.ops].count(True) == 1
+    assert [bool(op.inputs[RESIDUAL]) for op in graph.ops].count(True) == 1
     assert sorted(op.attrs["activation"] for op in graph.ops) == ["NONE", "NONE", "SILU"]
 
 

@@ -43,7 +43,7 @@ def test_tiles(tile: Tile) -> None:
 @pytest.mark.parametrize("stored", ["int8", "int4", "f16", "f32"])
 @pytest.mark.parametrize(("channels", "outputs"), [(20, 36), (16, 44), (5, 7), (4, 3)])
 def test_storage_and_tails(stored: Stored, channels: int, outputs: int) -> None:
-    made = case((2, 3, 7, channels), outputs, stored=stored, extras="scale bias vector residual")
+    made = case((2, 3, 7, channels), outputs, stored=stored, extras="scale bias vector slopes residual")
     assert _snr(made) > 100
 
 

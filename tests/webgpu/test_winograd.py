@@ -26,7 +26,7 @@ LEAST_DB = {2: 120, 4: 110, 6: 100, 8: 88}
 """In f32; eight loses more than the 100 dB that other kernels keep."""
 
 
-def _weights(made: Case) -> np.ndarray:
+def weights_of(made: Case) -> np.ndarray:
     """Return the OHWI weights that the packed int8 filter has."""
     op = made.op
     assert op.filter.values.load is not None
@@ -36,7 +36,7 @@ def _weights(made: Case) -> np.ndarray:
 
 def _snr(made: Case, tile: int) -> float:
     outputs, channels = made.op.filter.columns, made.op.channels
-    filter_ = transformed_filter(lambda: _weights(made), outputs, channels, tile, Gpu(), "w")
+    filter_ = transformed_filter(lambda: weights_of(made), outputs, channels, tile, Gpu(), "w")
     (got,) = run(winograd(made.op, filter_, tile, Gpu()), made.inputs, [made.op.y])
     return snr(made.expected, got)
 
@@ -84,7 +84,7 @@ def test_convolutions(
 
 @pytest.mark.parametrize("outputs", [36, 7])
 def test_epilogue(outputs: int) -> None:
-    extras = "scale bias vector residual"
+    extras = "scale bias vector slopes residual"
     made = case((2, 6, 5, 12), outputs, (3, 3), pad=(1, 1, 1, 1), activation="SILU", extras=extras)
     assert _snr(made, 4) > 110
 

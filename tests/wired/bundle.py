@@ -90,13 +90,26 @@ CONTROLLED: Ports = {
 }
 """The same with two ControlNets."""
 
+FUSED: Ports = {
+    **PORTS,
+    "denoising": (
+        {
+            **PORTS["denoising"][0],
+            **{f"hint_{name}": PIXELS for name in CONTROLS},
+            **{f"scale_{name}": (1, 2 + i) for i, name in enumerate(CONTROLS)},
+        },
+        PORTS["denoising"][1],
+    ),
+}
+"""The same with both inside the network that denoises."""
+
 SETTINGS = {"eye": {"scaling_factor": 0.3}, "denoising": {"cosine_first": False, "frequency_shift": 1.0}}
 
 
-def write_bundle(family: Family, folder: Path, controls: tuple[str, ...] = ()) -> Path:
-    """Write a bundle whose files hold no networks; with `controls`, those of `CONTROLLED`."""
+def write_bundle(family: Family, folder: Path, controls: tuple[str, ...] = (), fused: bool = False) -> Path:
+    """Write a bundle whose files hold no networks; with `controls`, those of `CONTROLLED` or `FUSED`."""
     folder.mkdir(parents=True)
-    ports = CONTROLLED if controls else PORTS
+    ports = (FUSED if fused else CONTROLLED) if controls else PORTS
     files = {name: _file(folder, name, ports) for name in ports}
     components = {name: SETTINGS.get(name, {}) for name in ports}
     write_tokenizer(folder / "tokenizer")
@@ -107,11 +120,19 @@ def write_bundle(family: Family, folder: Path, controls: tuple[str, ...] = ()) -
         "0",
         Source("wired", "none", {}),
         Configuration(
-            HEIGHT, WIDTH, 1, RecipeFacts("float32", ""), "msd", CHUNKS, components, controls=controls
+            HEIGHT,
+            WIDTH,
+            1,
+            RecipeFacts("float32", ""),
+            "msd",
+            CHUNKS,
+            components,
+            controls=controls,
+            fused_controls=fused,
         ),
         files,
         Conversion(0.0, 0),
-        calls=wire(with_controls(family, controls), files, components),
+        calls=wire(with_controls(family, controls, fused), files, components),
         family=family.name,
     )
     (folder / "manifest.json").write_text(dump_manifest(manifest))

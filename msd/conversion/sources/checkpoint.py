@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from msd.bundle import ImageDefaults
+from msd.conversion.few_steps import FewSteps
 from msd.graph.ir.weights import Weights
 from msd.graph.ledger import ComponentPruning
 from msd.models.families import Family
@@ -42,6 +43,8 @@ class Checkpoint:
     `networks` names the networks to build: "msd" for our own, or "keras-cv".
     `images` are the steps and the guidance that the checkpoint names itself, if it does.
     `pruned` are the components that were trained without some units, which are zeros in the weights.
+    `few_steps` is the kind of few-step model that the name of a file without a scheduler tells, and
+    `few_step_adapters` those of adapters, by their files.
     `remarks` are sentences on what was chosen among several, or left out, in the files that were read.
     """
 
@@ -60,6 +63,8 @@ class Checkpoint:
     networks: str = "msd"
     images: ImageDefaults | None = None
     pruned: Mapping[str, ComponentPruning] = field(default_factory=dict)
+    few_steps: FewSteps | None = None
+    few_step_adapters: Mapping[str, FewSteps] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 
     def free_name(self, kind: str, path: Path, taken: Collection[str] = ()) -> str:

@@ -21,8 +21,8 @@ from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint, BadConfig
 from msd.graph.ir.weights import Weights
 from msd.models.config import SIZES, ControlledUNetConfig, UNetConfig
-from msd.models.control_config import HINT_CHANNELS, ControlNetConfig
-from msd.models.families import Component, Part
+from msd.models.control_config import HINT_CHANNELS, ControlNetConfig, FusedUNetConfig
+from msd.models.families import Component, Family, Part
 from msd.models.families.control import NAME, component_of_control, with_controls
 from msd.models.networks import read_config
 
@@ -41,17 +41,22 @@ def parse(text: str) -> tuple[Path, str | None]:
     return Path(path), name
 
 
-def add_controls(checkpoint: Checkpoint, given: Sequence[tuple[Path, str | None]]) -> Checkpoint:
+def add_controls(
+    checkpoint: Checkpoint, given: Sequence[tuple[Path, str | None]], fused: bool = False
+) -> Checkpoint:
     """Return the checkpoint with ControlNets, each with its name or None for that of its file.
 
-    Its U-Net then takes their residuals. Reads only headers. Raises BadConfig for a checkpoint with networks
-    of keras-cv or of a family without ControlNets, and for impossible names; BadCheckpoint, naming the path,
-    for anything else than a ControlNet, and for one of another model.
+    Its U-Net then takes their residuals, or has them inside if `fused`. Reads only headers. Raises BadConfig
+    for a checkpoint with networks of keras-cv or of a family without ControlNets, and for impossible names;
+    BadCheckpoint, naming the path, for anything else than a ControlNet, and for one of another model.
     """
     if not given:
+        if fused:
+            raise BadConfig("--fuse-control does nothing without --controlnet")
         return checkpoint
     named = {name or _name_of(path): path for path, name in given}
-    family = with_controls(checkpoint.family, tuple(name or _name_of(path) for path, name in given))
+    base = checkpoint.family
+    family = with_controls(base, tuple(name or _name_of(path) for path, name in given))
     if checkpoint.networks != "msd":
         raise BadConfig(f"{checkpoint.networks}'s U-Net cannot take a ControlNet's; leave out --source")
     denoiser = family.denoiser.name
@@ -59,7 +64,34 @@ def add_controls(checkpoint: Checkpoint, given: Sequence[tuple[Path, str | None]
     checkpoint = replace(checkpoint, family=family)
     for name, path in named.items():
         checkpoint = _with(checkpoint, family.component(component_of_control(name)), Path(path), unet)
-    return replace(checkpoint, configs={**checkpoint.configs, denoiser: ControlledUNetConfig.of(unet)})
+    checkpoint = replace(checkpoint, configs={**checkpoint.configs, denoiser: ControlledUNetConfig.of(unet)})
+    if not fused:
+        return checkpoint
+    return _with_fused(checkpoint, with_controls(base, tuple(named), fused=True), tuple(named), unet)
+
+
+def _with_fused(
+    checkpoint: Checkpoint, family: Family, names: tuple[str, ...], unet: UNetConfig
+) -> Checkpoint:
+    """Return the checkpoint with its ControlNets inside the U-Net, their tensors below their names."""
+    components, denoiser = {name: component_of_control(name) for name in names}, family.denoiser.name
+    inside = components.values()
+    files, weights = dict(checkpoint.weight_files), dict(checkpoint.weights)
+    found = {each: weights.pop(each) for each in inside}
+    weights[denoiser] = dict(weights[denoiser]) | {
+        f"{each}.{tensor}": data for each, tensors in found.items() for tensor, data in tensors.items()
+    }
+    files[denoiser] = (*files[denoiser], *(file for each in inside for file in files.pop(each)))
+    controls = {name: checkpoint.configs[each] for name, each in components.items()}
+    others = {name: config for name, config in checkpoint.configs.items() if name not in inside}
+    return replace(
+        checkpoint,
+        family=family,
+        configs={**others, denoiser: FusedUNetConfig.of(unet, controls)},
+        weights=weights,
+        weight_files=files,
+        replaced=tuple(name for name in checkpoint.replaced if name not in inside),
+    )
 
 
 def _name_of(path: Path) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from msd.bounds import MOST_SCALE
+from msd.conversion.few_steps import few_steps_told
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.lora_alpha import peft_config
 from msd.conversion.sources.lora_file import located, open_adapter
@@ -65,7 +66,8 @@ def _merged(checkpoint: Checkpoint, path: Path, scale: float) -> Checkpoint:
         if scale and change.changes_bias:
             of_layer[f"{layer.name}.bias"] = change.bias(of_layer[f"{layer.name}.bias"], scale)
     shown_as = checkpoint.free_name("lora", _shown(path, file.path))
-    config = peft_config(file.path)
+    config, kind = peft_config(file.path), few_steps_told(file.called, file.metadata)
+    few = {file.called: kind} if kind and scale else {}
     files = {shown_as: file.path} | ({checkpoint.free_name("lora", config): config} if config else {})
     return replace(
         checkpoint,
@@ -75,6 +77,7 @@ def _merged(checkpoint: Checkpoint, path: Path, scale: float) -> Checkpoint:
             c: (*names, *files) if c in changed else names for c, names in checkpoint.weight_files.items()
         },
         adapters={**checkpoint.adapters, shown_as: scale},
+        few_step_adapters={**checkpoint.few_step_adapters, **few},
         remarks=(*checkpoint.remarks, *([file.remark] if file.remark else [])),
     )
 

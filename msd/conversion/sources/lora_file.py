@@ -62,6 +62,11 @@ class AdapterFile:
     metadata: Mapping[str, str]
     remark: str = ""
 
+    @property
+    def called(self) -> str:
+        """The name that tells which adapter it is: the file's, or its folder's where that is a usual one."""
+        return self.path.absolute().parent.name if self.path.name in USUAL else self.path.stem
+
 
 def open_adapter(given: Path) -> AdapterFile:
     """Return the adapter at `given`: a file, or a folder, and after a colon its name, if it has several.

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from msd.conversion.few_steps import few_steps_told
 from msd.conversion.sources.checkpoint import SCHEDULER, Checkpoint
 from msd.conversion.sources.clip_tokenizer import PAD_1, PAD_2, clip_tokenizer
 from msd.conversion.sources.compvis.ema import plain_unet
@@ -74,6 +75,7 @@ def open_single_file(
         scheduler=predicted.scheduler(texts.scheduler),
         files={path.name: path},
         weight_files=dict.fromkeys(weights, (path.name,)),
+        few_steps=few_steps_told(path.stem, contents.metadata),
         remarks=predicted.remarks,
     )
 

@@ -27,6 +27,7 @@ from msd.export.android.readme import readme_texts
 from msd.export.android.settings import PACKS, AndroidSettings, check
 from msd.export.app.manifest import NAME, AppManifest, describe, dump_manifest
 from msd.export.app.model_files import networks, place, require_gpu, sums
+from msd.export.app.requirements import require_decodes_whole
 from msd.export.folder import exporting, finish, require_free
 from msd.files.verified_copy import OnProgress
 
@@ -50,6 +51,7 @@ def plan(bundle: Bundle, settings: AndroidSettings) -> ExportPlan:
     Google Play's limits, and BadImage for an expected image that the app cannot generate.
     """
     check(settings)
+    require_decodes_whole(bundle)
     manifest = describe(
         bundle,
         settings.steps,
@@ -58,6 +60,7 @@ def plan(bundle: Bundle, settings: AndroidSettings) -> ExportPlan:
         licence=settings.licence,
         report=settings.report,
         min_memory=settings.min_ram,
+        upscaler=False,
     )
     models = networks(manifest)
     packs: tuple[Pack, ...] = ()

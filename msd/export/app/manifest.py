@@ -10,6 +10,7 @@ coefficients of the scheduler, so that a phone only multiplies and adds.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,10 +22,11 @@ from msd.errors import BadBundle, BadConfig, BadReport
 from msd.export.app.requirements import require_runs
 from msd.export.app.schedules import ImageFacts, Schedule, image_facts, schedules
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY, tokenizer_texts
+from msd.export.app.upscaler import UpscalerFacts, upscaler_facts
 from msd.files import schema
 from msd.files.atomic import atomic_write
 from msd.graph.ir import SIGNATURE
-from msd.measure.report.delegate_run import DelegateRun
+from msd.measure.judging.verdict import Verdict
 from msd.measure.report.report import Report
 from msd.models.demo.least_steps import is_demo
 from msd.models.families import title_of
@@ -42,10 +44,8 @@ NAME = "sd-manifest.json"
 DEMO_NAME = "msd demo"
 UNTELLING = "checkpoint", "diffusers", "model", "weights"
 """Names of checkpoints that do not say which one it is."""
-
 LARGEST_PREVIEW = 32_000_000
 """The size in bytes from which a decoder is too large for previews: it would stay open beside the U-Net."""
-
 SYSTEM_MEMORY = 1_500_000_000
 """What Android and other apps keep for themselves, in bytes: an estimate that no phone has confirmed."""
 
@@ -138,7 +138,7 @@ class AppManifest:
     for the phone's arithmetic. `runtime`: the oldest supported version of LiteRT. `versions` of the converter
     and its libraries. `min_memory`: the least memory of a phone in bytes. `preview`: the role of the network
     that decodes previews, None where they would cost too much memory. `image`: None where no network reads
-    one.
+    one. `upscaler`: None where there is none, whose call is not among `calls`.
     """
 
     model: str
@@ -160,6 +160,7 @@ class AppManifest:
     min_memory: int
     preview: str | None = None
     image: ImageFacts | None = None
+    upscaler: UpscalerFacts | None = None
     delegation: tuple[Delegation, ...] = ()
     prompt_chunks: int = 1
     format: int = FORMAT
@@ -174,21 +175,24 @@ def describe(
     licence: str | None = None,
     report: Report | None = None,
     min_memory: int | None = None,
+    upscaler: bool = True,
 ) -> AppManifest:
     """Return the app's manifest of a bundle, with a schedule for each number of `steps`, the default first.
 
     Without `steps` or `guidance`, those of the bundle's manifest are used.
     `report`: a delegation report of the bundle's files. `min_memory`: the least memory of a phone in bytes,
-    estimated where it is None. Raises BadBundle for a bundle that lacks a file or is for TensorFlow Lite's
-    delegate, BadReport for a report without any of its files, and BadConfig for an
-    impossible number of steps, precision or tokenizer.
+    estimated where it is None. `upscaler`: with the bundle's upscaler, if it has one. Raises BadBundle for a
+    bundle that lacks a file or is for TensorFlow Lite's delegate, BadReport for a report without any of its
+    files, and BadConfig for an impossible number of steps, precision or tokenizer.
     """
     require_runs(bundle, precision)
     images = bundle.manifest.images.unless(None, guidance)
     configuration, source = bundle.manifest.configuration, bundle.manifest.source
     chosen = bundle_scheduler(bundle, scheduler)
     tokenizers = _tokenizers(bundle)
-    networks = [_file(name, bundle.component(name)) for name in _roles(bundle)]
+    enlarging = upscaler_facts(bundle) if upscaler else None
+    roles = [*_roles(bundle), *([enlarging.role] if enlarging else [])]
+    networks = [_file(name, bundle.component(name)) for name in roles]
     counts = steps or [images.steps]
     return AppManifest(
         model=bundle.model_hash,
@@ -207,9 +211,10 @@ def describe(
         runtime=RUNTIME,
         versions={"msd": msd.__version__, **bundle.manifest.versions},
         weights=_origin(source, _name(bundle), licence),
-        min_memory=min_memory or _memory(networks),
+        min_memory=min_memory or _memory(bundle, networks),
         preview=_preview(bundle, networks),
         image=image_facts(bundle, chosen, counts),
+        upscaler=enlarging,
         delegation=_delegation(bundle, report),
         prompt_chunks=configuration.prompt_chunks,
     )
@@ -278,9 +283,15 @@ def _name(bundle: Bundle) -> str:
     return bundle.folder.resolve().name if source.name.lower() in UNTELLING else source.name
 
 
-def _memory(networks: Sequence[ModelFile]) -> int:
-    """Return the least memory of a phone: the largest file, its weights as float16, and the system's part."""
-    return SYSTEM_MEMORY + 3 * max(file.bytes for file in networks)
+def _memory(bundle: Bundle, networks: Sequence[ModelFile]) -> int:
+    """Return the least memory of a phone: the largest network, its weights as float16, and the system's part.
+
+    Both halves of a network are open at once.
+    """
+    sizes = Counter[str]()
+    for file in networks:
+        sizes[bundle.family.component_of(file.role).name] += file.bytes
+    return SYSTEM_MEMORY + 3 * max(sizes.values())
 
 
 def _preview(bundle: Bundle, networks: Sequence[ModelFile]) -> str | None:
@@ -299,7 +310,7 @@ def _roles(bundle: Bundle) -> list[str]:
 
 
 def _calls(bundle: Bundle) -> list[Call]:
-    """Return the calls that apps make: not that of an upscaler, which they do not run."""
+    """Return the calls that make an image: not that of an upscaler, which runs once for each tile."""
     return [call for call in bundle.wiring.calls if call is not bundle.wiring.upscaler]
 
 
@@ -369,10 +380,7 @@ def _tokenizer(tokenizer: Tokenizer) -> TokenizerFacts:
 
 def _delegation(bundle: Bundle, report: Report | None) -> tuple[Delegation, ...]:
     """Return the verdicts in a report on this bundle's files, identified by their SHA-256."""
-    roles = {
-        part.sha256: bundle.family.component_of(name).name
-        for name, part in bundle.manifest.components.items()
-    }
+    roles = {part.sha256: name for name, part in bundle.manifest.components.items()}
     files = report.files if report else ()
     verdicts = tuple(_verdict(roles[f.sha256], f.run) for f in files if f.sha256 in roles and f.run)
     if report and not verdicts:
@@ -380,7 +388,7 @@ def _delegation(bundle: Bundle, report: Report | None) -> tuple[Delegation, ...]
     return verdicts
 
 
-def _verdict(role: str, run: DelegateRun) -> Delegation:
+def _verdict(role: str, run: Verdict) -> Delegation:
     return Delegation(
         role=role,
         adapter=run.adapter,

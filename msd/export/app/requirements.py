@@ -15,10 +15,6 @@ def require_runs(bundle: Bundle, precision: str) -> None:
             f"{bundle.folder} is for TensorFlow Lite's delegate, and an app runs LiteRT's;"
             " convert with another recipe than tflite-gpu-w8"
         )
-    if latent_shape(bundle)[1:3] != decoded_cells(bundle):
-        raise BadBundle(
-            f"{bundle.folder} decodes in tiles, which apps do not yet; convert it without --vae-tile"
-        )
     if bundle.wiring.edited:
         raise BadBundle(
             f"{bundle.folder} edits images, with guidance by the image too, which apps and pages do not have;"
@@ -26,3 +22,11 @@ def require_runs(bundle: Bundle, precision: str) -> None:
         )
     if precision not in ("fp16", "fp32"):
         raise BadConfig(f"precision {precision!r} is not known; there are fp16 and fp32")
+
+
+def require_decodes_whole(bundle: Bundle) -> None:
+    """Raise BadBundle for a bundle that decodes in tiles, which no app but a page does."""
+    if latent_shape(bundle)[1:3] != decoded_cells(bundle):
+        raise BadBundle(
+            f"{bundle.folder} decodes in tiles, which apps do not yet; convert it without --vae-tile"
+        )

@@ -117,6 +117,7 @@ def _networks(
 ) -> Iterator[WebNetwork]:
     """Yield each network as it is written to the folder of the model."""
     operations = {part.file: part.operations for part in bundle.manifest.components.values()}
+    optional = _optional(manifest)
     for file in networks(manifest):
         path, parts = bundle.folder / file.name, 1 + settings.expected
         on_progress(file.role, "compiling", 0, parts)
@@ -131,7 +132,18 @@ def _networks(
             programs=programs,
             model=shards,
             expected=expected,
+            optional=file.role in optional,
         )
+
+
+def _optional(manifest: app.AppManifest) -> set[str]:
+    """Return the roles of networks that not every picture needs: ControlNets, and the upscaler."""
+    steering = {
+        call.component
+        for call in manifest.calls
+        if any(source.kind == "hint" for each in call.inputs for source in each.sources)
+    }
+    return steering | ({manifest.upscaler.role} if manifest.upscaler else set())
 
 
 def _readme(manifest: app.AppManifest, web: WebManifest) -> str:

@@ -5,6 +5,7 @@ sd-manifest.json beside it, which apps of every platform read, says how to gener
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -61,7 +62,8 @@ class WebNetwork:
     """A network by its role in sd-manifest.json, and the operations of its .tflite file.
 
     `programs` are for the runtime "msd", by kind: a precision, alone or with "-discrete" for GPUs with many
-    processors. `model`, the .tflite file in shards, is for "litert".
+    processors. `model`, the .tflite file in shards, is for "litert". An `optional` one is fetched when a
+    picture needs it: a ControlNet, or the upscaler.
     """
 
     role: str
@@ -69,6 +71,7 @@ class WebNetwork:
     programs: dict[str, WebProgram] = field(default_factory=dict)
     model: tuple[WebFile, ...] = ()
     expected: ExpectedOutputs | None = None
+    optional: bool = field(default=False, metadata=schema.UNLESS_EMPTY)
 
     def files(self, precision: str) -> tuple[WebFile, ...]:
         """Return the files that running it with a precision needs."""
@@ -110,12 +113,19 @@ class WebManifest:
 
     @property
     def fetched(self) -> dict[str, int]:
-        """The bytes of the networks that a visitor fetches, by precision; equal files count once."""
-        sizes = {}
-        for precision in ("fp16", "fp32"):
-            files = (file for network in self.networks for file in network.files(precision))
-            sizes[precision] = sum({file.sha256: file.bytes for file in files}.values())
-        return sizes
+        """The bytes of the networks that a visitor fetches at first, by precision; equal files count once."""
+        needed = [network for network in self.networks if not network.optional]
+        return {precision: _bytes(needed, precision) for precision in ("fp16", "fp32")}
+
+    @property
+    def fetched_later(self) -> dict[str, int]:
+        """The bytes of each optional network, by role."""
+        return {network.role: _bytes([network], "fp16") for network in self.networks if network.optional}
+
+
+def _bytes(networks: Iterable[WebNetwork], precision: str) -> int:
+    files = (file for network in networks for file in network.files(precision))
+    return sum({file.sha256: file.bytes for file in files}.values())
 
 
 def dump_manifest(manifest: WebManifest) -> str:

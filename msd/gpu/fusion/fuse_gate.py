@@ -20,5 +20,5 @@ def fuse_gate(new: Build, value: Tensor, gate: Tensor) -> Tensor | Skip:
     filters = [maker.inputs[FILTER] for maker in (first, second)]
     if not same or len({(t.shape, t.dtype) for t in filters if t}) > 1 or value.shape[-1] % 4:
         return skip("their geometries or weights differ")
-    inputs = (*first.inputs[: BIAS + 1], *second.inputs[FILTER : BIAS + 1], None, None)
+    inputs = (*first.inputs[: BIAS + 1], *second.inputs[FILTER : BIAS + 1], None, None, None)
     return new.again(first, *inputs, activation=second.attrs["activation"])

@@ -14,4 +14,4 @@ def fuse_vector(new: Build, convolved: Tensor, vector: Tensor) -> Tensor | Skip:
         return skip("the other summand is an image")
     if maker.inputs[VECTOR] or maker.inputs[RESIDUAL] or maker.attrs["activation"] != "NONE":
         return skip("the convolution has an activation or a second summand already")
-    return new.again(maker, *maker.inputs[:VECTOR], vector, None)
+    return new.again(maker, *maker.inputs[:VECTOR], vector, None, None)

@@ -2,6 +2,7 @@
 
 from math import prod
 
+from msd.gpu.kinds import BIAS, RESIDUAL
 from msd.graph.rewrite import Build, Skip, Tensor, any_op, rule, skip
 
 ACTIVATIONS = {"NONE", "RELU", "RELU6", "RELU_N1_TO_1", "TANH"}
@@ -23,7 +24,7 @@ def make_convolution(new: Build, y: Tensor) -> Tensor | Skip:
         for i in (1, 2)
     ]
     return new.CONVOLUTION(
-        *(x, w, rest[0] if rest else None, None, None, None, None),
+        *(x, w, rest[0] if rest else None, *[None] * (RESIDUAL - BIAS)),
         shape=y.shape,
         stride=stride,
         pad=tuple(pad),
@@ -43,7 +44,7 @@ def make_product(new: Build, y: Tensor) -> Tensor | Skip:
     rows, (outputs, inputs) = prod(y.shape) // w.shape[0], w.shape
     flat = new.RESHAPE(x, [1, 1, rows, inputs])
     result = new.CONVOLUTION(
-        *(flat, w, rest[0] if rest else None, None, None, None, None),
+        *(flat, w, rest[0] if rest else None, *[None] * (RESIDUAL - BIAS)),
         shape=(1, 1, rows, outputs),
         activation=attrs["fused_activation_function"],
     )

@@ -11,15 +11,22 @@ from msd.gpu.wgsl import fill
 
 _FUNCTIONS = """
 $activate
+$slope
 $gelu
 fn put(row: u32, column: u32, sums: vec4<f32>) {
     if (row >= p.rows || column >= p.out_columns4) { return; }
-    var v = activate(sums$vector);
+    var v = $slopes(activate(sums$vector)$column);
     $residual
     $write
 }
 $factor
 fn shift(column: u32) -> vec4<f32> { return $shift; }
+"""
+
+_SLOPE = """
+fn sloped(v: vec4<f32>, column: u32) -> vec4<f32> {
+    return select(v, v * slopes[column], v < vec4<f32>(0.0));
+}
 """
 
 _PLAIN = """
@@ -58,18 +65,22 @@ def finish(op: Conv2D, factor: float = 1.0) -> Finish:
     `factor` multiplies each sum, with the column's scale.
     """
     after = op.epilogue
-    if after.gate and (op.filter.columns % 8 or after.activation != "NONE" or after.vector):
+    if after.gate and (op.filter.columns % 8 or after.activation != "NONE" or after.vector or after.slopes):
         raise ValueError(
             "a gate needs filter columns in pairs of four, and neither an activation nor a vector"
         )
     wide = 4 if op.outputs % 4 == 0 else 1
     step = op.outputs if after.vector_row is None else after.vector_row
     far = wide if step % 4 == after.vector_at % 4 == 0 else 1
-    reads = {"scale": op.filter.scale, "bias": after.bias, "vector": after.vector, "residual": after.residual}
-    widths = {"scale": 4, "bias": 4, "vector": far, "residual": wide}
+    names = ("bias", "slopes", "vector", "residual")
+    reads = {"scale": op.filter.scale} | {name: getattr(after, name) for name in names}
+    widths = {"scale": 4, "bias": 4, "slopes": 4, "vector": far, "residual": wide}
     functions = fill(
         _FUNCTIONS,
         activate=activation_function(after.activation, 4),
+        slope=_SLOPE if after.slopes else "",
+        slopes="sloped" if after.slopes else "",
+        column=", column" if after.slopes else "",
         gelu=activation_function(after.gate, 4, "gelu") if after.gate else "",
         vector=f" + {_read_vector(far)}" if after.vector else "",
         residual=f"v += {_read(op, 'residual', 'row', wide)};" if after.residual else "",

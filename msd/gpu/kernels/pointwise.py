@@ -19,6 +19,7 @@ BINARY = {
     "SUB": "$a - $b",
     "MUL": "$a * $b",
     "DIV": "$a / $b",
+    "PRELU": "select($a, $a * $b, $a < $zero)",
     "MAXIMUM": "max($a, $b)",
     "MINIMUM": "min($a, $b)",
     "SQUARED_DIFFERENCE": "($a - $b) * ($a - $b)",
@@ -71,8 +72,8 @@ def compute(
 ) -> list[Dispatch]:
     """Return the dispatch of y = activation(expression), whose operands are called $a and $b.
 
-    The indices run over `shape`. Vectors of four are used where the last axis and all strides divide by four.
-    Integers are only moved, by `IDENTITY`.
+    $zero is a zero of their type. The indices run over `shape`. Vectors of four are used where the last axis
+    and all strides divide by four. Integers are only moved, by `IDENTITY`.
     """
     sizes, strides = collapse(shape, [each.strides for each in (y, *operands)])
     parts = list(zip((y, *operands), strides, strict=True))
@@ -163,6 +164,7 @@ def _kernel(
         ["count: u32", *fields],
         half=gpu.half,
     )
+    given = {"a": "va", "b": "vb", "zero": f"{real}(0.0)"}
     function = f"fn activate(v: {real}) -> {real} {{ return v; }}\n"
     if not integers:
         function = activation_function(activation, width)
@@ -171,7 +173,7 @@ def _kernel(
         workgroup=WORKGROUP,
         coordinates=_coordinates(rank),
         loads="\n".join(loads),
-        expression=fill(expression, a="va", b="vb") if parts[1:] else f"{real}({expression})",
+        expression=fill(expression, **given) if parts[1:] else f"{real}({expression})",
         index=indices["y"],
         stored=element_type(parts[0][0].value.element, width),
     )

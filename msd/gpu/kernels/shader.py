@@ -39,7 +39,7 @@ def shader_dispatch(
     reads = once
     fields = [f"{key}: {'f32' if isinstance(number, float) else 'u32'}" for key, number in params.items()]
     enable = ENABLE if "subgroupMatrix" in body else ""
-    half = any(value.element == "f16" for value, _ in (*reads.values(), *writes.values()))
+    half = "f16" in body or any(value.element == "f16" for value, _ in (*reads.values(), *writes.values()))
     return Dispatch(
         kernel=Kernel(name, enable + header(reads, writes, fields, half) + body),
         reads=tuple(value for value, _ in reads.values()),

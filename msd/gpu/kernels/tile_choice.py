@@ -50,22 +50,22 @@ saves.
 
 _RATES = EFFICIENCY | SHORT_EFFICIENCY
 
-MATRIX_STEPS: dict[tuple[int, int, int, int], float] = {
-    (128, 128, 64, 32): 260.0,
-    (128, 64, 32, 32): 206.0,
-    (64, 64, 32, 32): 206.0,
-    (64, 32, 32, 16): 117.0,
-    (32, 64, 16, 32): 154.0,
+MATRIX_STEPS: dict[tuple[int, int, int, int, int], float] = {
+    (128, 128, 64, 32, 32): 106.0,
+    (128, 64, 64, 32, 32): 112.0,
+    (128, 64, 32, 32, 64): 113.0,
+    (64, 64, 32, 32, 32): 76.0,
+    (64, 32, 32, 16, 64): 88.0,
+    (64, 32, 32, 16, 32): 51.0,
 }
-"""What a step along K costs in matrix tiles of these rows, columns, and block rows and columns, in
-multiplications of a thread, with CROWD and ENDS: fitted to 160 times of convolutions and products on an H100
-(docs/results/matrix-tiles-h100.json), with a deviation of 18 %. Of 25 shapes, what has the least estimate is
-4 % slower than the best on the average, and 28 % at most.
+"""What a step along K costs in matrix tiles of these rows, columns, block rows and columns, and depth, in
+multiplications of a thread, with CROWD and ENDS: fitted to 458 times of convolutions on an H100
+(docs/results/matrix-products-h100.json), with a median deviation of 9 %.
 """
 
-CROWD = 0.82
+CROWD = 3.0
 """How much longer a step takes for each workgroup more that shares a processor, before any has to wait."""
-ENDS = 3.9
+ENDS = 2.4
 """What a workgroup's beginning and end cost, in steps."""
 
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -114,7 +114,7 @@ def matrix_tiles(gpu: Gpu) -> list[MatrixTile]:
     unit = gpu.matrix
     if unit is None:
         return []
-    tiles = [MatrixTile(*sizes, unit) for sizes in MATRIX_STEPS]
+    tiles = [MatrixTile(*sizes[:4], unit, sizes[4]) for sizes in MATRIX_STEPS]
     return [
         tile
         for tile in tiles
@@ -146,7 +146,7 @@ def _cost(choice: TileChoice, rows: int, columns: int, depth: int, gpu: Gpu, bat
     partial = BYTES[gpu.real] * gpu.balance / (gpu.enough_workgroups * 256)
     extra = DISPATCH + partial * rows * columns * splits if splits > 1 else 0.0
     if isinstance(tile, MatrixTile):
-        sizes = (tile.rows, tile.columns, tile.block_rows, tile.block_columns)
+        sizes = (tile.rows, tile.columns, tile.block_rows, tile.block_columns, tile.depth)
         steps = -(-depth // (splits * tile.depth))
         return (max(1.0, load) + CROWD * load) * (steps + ENDS) * MATRIX_STEPS[sizes] + extra
     each = tile.thread_rows * tile.thread_columns * -(-depth // splits) / _RATES[tile]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from msd.gpu.gpu import Element, Gpu
 from msd.gpu.kernels.epilogue import Finish, factor_function, finish
@@ -10,9 +10,10 @@ from msd.gpu.kernels.images import image_operand, image_params, image_width
 from msd.gpu.kernels.matrix_tile import MatrixTile
 from msd.gpu.kernels.operands import filter_operand
 from msd.gpu.kernels.shader import shader_dispatch
-from msd.gpu.kernels.tile import AnyTile, Tile, each_sum, tiled
+from msd.gpu.kernels.tile import AnyTile, Tile, TileOperand, each_sum, tiled
+from msd.gpu.kernels.wide_operands import HALVES, wide_filter, wide_image, wide_words
 from msd.gpu.kernels.widening import filter_words, raw_width, tile_shrink, tile_widening
-from msd.gpu.operations import Conv2D
+from msd.gpu.operations import Conv2D, Filter
 from msd.gpu.value import Dispatch, Value
 from msd.gpu.wgsl import fill, groups_for
 
@@ -40,19 +41,19 @@ def tile_counts(rows: int, columns: int, tile: AnyTile) -> dict[str, int]:
 
 def _whole(op: Conv2D, gpu: Gpu, tile: AnyTile, end: Finish, step: str) -> Dispatch:
     gate = bool(op.epilogue.gate)
+    operands = _operands(op, tile, gate)
     body = tiled(
         tile,
-        image_operand(op, tile),
-        filter_operand(tile, op.filter, gate),
+        *operands.both,
         "let begin = 0u;\nlet end = p.depth;",
         _finishing(tile, gate),
-        tile_widening(op.filter, tile) + end.functions,
+        operands.widening + end.functions,
     )
     params = _params(op, tile) | end.params
     return shader_dispatch(
         f"convolution {tile}",
         body,
-        _reads(op) | end.reads,
+        operands.reads | end.reads,
         end.writes,
         params,
         groups_for(params["tiles"], gpu.workgroups),
@@ -119,20 +120,20 @@ def _split(op: Conv2D, gpu: Gpu, tile: AnyTile, splits: int, end: Finish, step: 
     slices = -(-op.filter.rows // part)
     columns4 = end.params["columns4"]
     sums = Value(f"{op.y.name}.partial", op.y.element, slices * op.pixels * columns4 * 4)
+    operands = _operands(op, tile)
     body = tiled(
         tile,
-        image_operand(op, tile),
-        filter_operand(tile, op.filter),
+        *operands.both,
         "let begin = group.z * p.part;\nlet end = min(begin + p.part, p.depth);",
         each_sum(tile, False, lambda row, column, s: f"keep(group.z, {row}, {column}, {s[0]});"),
-        _partial(op, tile, sums.element),
+        operands.widening + _partial(op, tile, sums.element),
     )
     params = _params(op, tile) | end.params | {"part": part}
     across, down, _ = groups_for(params["tiles"], gpu.workgroups)
     first = shader_dispatch(
         f"convolution {tile} split",
         body,
-        _reads(op) | {name: bound for name, bound in end.reads.items() if name == "scale"},
+        operands.reads | {name: bound for name, bound in end.reads.items() if name == "scale"},
         {"partial": (sums, 4)},
         params,
         (across, down, slices),
@@ -145,7 +146,7 @@ def _split(op: Conv2D, gpu: Gpu, tile: AnyTile, splits: int, end: Finish, step: 
 
 def _partial(op: Conv2D, tile: AnyTile, element: Element) -> str:
     """Return the functions that keep a partial sum."""
-    functions = tile_widening(op.filter, tile) + factor_function(op.filter, 1 / tile_shrink(op.filter, tile))
+    functions = factor_function(op.filter, 1 / tile_shrink(op.filter, tile))
     return functions + fill(_PARTIAL, element=element, least=LEAST)
 
 
@@ -166,8 +167,42 @@ def _added(gpu: Gpu, sums: Value, slices: int, end: Finish, gate: bool, step: st
     )
 
 
-def _reads(op: Conv2D) -> dict[str, tuple[Value, int]]:
-    return {"x": (op.x, image_width(op)), "weights": (op.filter.values, raw_width(op.filter))}
+@dataclass(frozen=True)
+class _Operands:
+    """Both operands, their bindings, and the functions that widen weights."""
+
+    both: tuple[TileOperand, TileOperand]
+    reads: dict[str, tuple[Value, int]]
+    widening: str
+
+
+def _operands(op: Conv2D, tile: AnyTile, pairs: bool = False) -> _Operands:
+    """Return the operands of a convolution, read in wide vectors where they fit.
+
+    `pairs`: a thread finds values and gates beside each other, as `operands.vector_operand` says.
+    """
+    left, width = wide_image(op, tile), HALVES
+    if left is None:
+        left, width = image_operand(op, tile), image_width(op)
+    right, words, widening = filter_operands(op.filter, tile, pairs)
+    reads = {"x": (op.x, width), "weights": (op.filter.values, words)}
+    return _Operands((left, right), reads, widening)
+
+
+def filter_operands(
+    filter_: Filter, tile: AnyTile, pairs: bool = False, number: str = ""
+) -> tuple[TileOperand, int, str]:
+    """Return a filter as a right operand, the width of its binding, and the functions that widen it.
+
+    `number` is an expression of how many filters of as many rows lie before it, none where it is empty.
+    """
+    before = f"{number} * p.depth" if number else "0u"
+    if (words := wide_words(tile, filter_)) and isinstance(tile, MatrixTile):
+        width = words if filter_.stored == "int8" else HALVES
+        wide = wide_filter(tile, filter_, before)
+        return wide, width, tile_widening(filter_, tile, read=False)
+    narrow = filter_operand(tile, filter_, pairs, f"{before} * p.filter_words" if number else before)
+    return narrow, raw_width(filter_), tile_widening(filter_, tile)
 
 
 def _params(op: Conv2D, tile: AnyTile) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msd.gpu.kernels.matrix_tile import MatrixTile
 from msd.gpu.kernels.tile import AnyTile, shrink
 from msd.gpu.operations import Filter, Stored
 
@@ -31,6 +32,14 @@ _INT8_TO_HALF = """
     return T4((v - vec4<f32>(8388736.0)) * {factor});
 """
 
+_INT8_TO_MATRIX = """
+    // 1024 + n has the bits of 1024 with n in the last byte, as f16; taking 1024 + 128 off again is exact.
+    let u = w ^ 0x80808080u;
+    let even = bitcast<vec2<f16>>((u & 0x00ff00ffu) | 0x64006400u) - vec2<f16>(1152.0h);
+    let odd = bitcast<vec2<f16>>(((u >> 8u) & 0x00ff00ffu) | 0x64006400u) - vec2<f16>(1152.0h);
+    return T4(even.x, odd.x, even.y, odd.y);
+"""
+
 
 def raw_type(filter_: Filter) -> str:
     """Return the WGSL type of four columns of a row as they lie in memory."""
@@ -51,8 +60,8 @@ def filter_words(filter_: Filter) -> int:
     return -(-filter_.columns // (8 if filter_.stored == "int4" else 4))
 
 
-def widening(filter_: Filter) -> str:
-    """Return the WGSL of raw_weights(base, row, column) and widen(raw).
+def widening(filter_: Filter, read: bool = True) -> str:
+    """Return the WGSL of raw_weights(base, row, column), to `read` with, and widen(raw).
 
     `column` counts vectors of four; `base` and the parameter `filter_words`, a row's, count elements of the
     binding `weights`. int4's raw weights have their four columns in the lower half of the word.
@@ -63,7 +72,8 @@ def widening(filter_: Filter) -> str:
     paired = filter_.stored == "f16" and filter_.values.element == "u32"
     body = _WIDEN["pairs" if paired else filter_.stored]
     kind = raw_type(filter_)
-    return _READ.format(kind=kind, expression=expression) + f"fn widen(w: {kind}) -> vec4<f32> {{ {body} }}\n"
+    reading = _READ.format(kind=kind, expression=expression) if read else ""
+    return reading + f"fn widen(w: {kind}) -> vec4<f32> {{ {body} }}\n"
 
 
 def tile_shrink(filter_: Filter, tile: AnyTile) -> float:
@@ -84,15 +94,15 @@ def widen_name(tile: AnyTile) -> str:
     return "widen" if tile.stored == "f32" and not tile.short else "widen_tiled"
 
 
-def tile_widening(filter_: Filter, tile: AnyTile) -> str:
+def tile_widening(filter_: Filter, tile: AnyTile, read: bool = True) -> str:
     """Return `widening`, and what widens weights for workgroup memory, where they may be smaller."""
-    code = widening(filter_)
+    code = widening(filter_, read)
     if widen_name(tile) == "widen":
         return code
-    factor = tile_shrink(filter_, tile)
+    factor, matrix = tile_shrink(filter_, tile), isinstance(tile, MatrixTile)
     body = f"return T4(widen(w) * {factor!r});"
     if filter_.stored == "int8" and tile.stored == "f16":
-        body = _INT8_TO_HALF.format(factor=repr(factor))
+        body = _INT8_TO_MATRIX if matrix else _INT8_TO_HALF.format(factor=repr(factor))
     return code + _TILED.format(kind=raw_type(filter_), body=body)
 
 

@@ -19,11 +19,13 @@ import numpy as np
 from msd.gpu.gpu import BYTES, Element, Gpu
 from msd.gpu.kernels.epilogue import finish
 from msd.gpu.kernels.filters import padded_columns
-from msd.gpu.kernels.operands import block_operand, filter_operand
+from msd.gpu.kernels.matrix_tile import MatrixTile
+from msd.gpu.kernels.operands import block_operand
 from msd.gpu.kernels.shader import shader_dispatch
 from msd.gpu.kernels.tile import AnyTile, TileOperand, each_sum, tiled
 from msd.gpu.kernels.tile_choice import choose_tile
-from msd.gpu.kernels.tiled_convolution import tile_counts
+from msd.gpu.kernels.tiled_convolution import filter_operands, tile_counts
+from msd.gpu.kernels.wide_operands import HALVES, fits_wide, wide_rows
 from msd.gpu.kernels.widening import (
     filter_words,
     fits_half,
@@ -31,7 +33,6 @@ from msd.gpu.kernels.widening import (
     raw_width,
     shrunk_by,
     tile_shrink,
-    tile_widening,
     widening,
 )
 from msd.gpu.kernels.winograd_matrices import as_array, winograd_matrices
@@ -253,13 +254,15 @@ def _products(
         factor = f" * scale[min({column}, p.columns4 - 1u)]" if scale else ""
         return f"keep(group.z, {row}, {column}, {sums[0]} * {grow!r}{factor});"
 
+    left, left_width = _tile_operand(op, v, size)
+    right, right_width, widening_ = filter_operands(one, size, number="group.z")
     body = tiled(
         size,
-        _tile_operand(op, v, size),
-        filter_operand(size, one, base="base"),
-        "let begin = 0u;\nlet end = p.depth;\nlet base = group.z * p.depth * p.filter_words;",
+        left,
+        right,
+        "let begin = 0u;\nlet end = p.depth;",
         each_sum(size, False, use),
-        tile_widening(one, size) + _KEEP % m.element,
+        widening_ + _KEEP % m.element,
     )
     params = tile_counts(rows, columns, size) | {
         "rows": rows,
@@ -268,7 +271,7 @@ def _products(
         "filter_words": filter_words(one),
     }
     across, down, _ = groups_for(params["tiles"], gpu.workgroups)
-    reads = {"v": (v, 4), "weights": (filter_.values, raw_width(one))} | (
+    reads = {"v": (v, left_width), "weights": (filter_.values, right_width)} | (
         {"scale": (scale, 4)} if scale else {}
     )
     groups = (across, down, (tile + 2) ** 2)
@@ -277,8 +280,11 @@ def _products(
     return shader_dispatch(name, body, reads, {"m": (m, 4)}, params, groups, op.flops, step, computed)
 
 
-def _tile_operand(op: Conv2D, v: Value, size: AnyTile) -> TileOperand:
-    """Return the transformed input of all tiles as a left operand."""
+def _tile_operand(op: Conv2D, v: Value, size: AnyTile) -> tuple[TileOperand, int]:
+    """Return the transformed input of all tiles as a left operand, and the width of its binding."""
+    if fits_wide(size, v.element, op.channels) and isinstance(size, MatrixTile):
+        first, line = "group.z * p.rows", "first_row + left_line{i}"
+        return wide_rows(size, "v", line, "p.depth", op.channels, first), HALVES
 
     def setup(name: str) -> str:
         rows = f"min(first_row + {name}_line + {{}}u, p.rows - 1u)"
@@ -292,7 +298,7 @@ def _tile_operand(op: Conv2D, v: Value, size: AnyTile) -> TileOperand:
         zero = "".join(f"{name}_{i} = vec4<{v.element}>();\n" for i in range(4))
         return zero + f"if (k + {name}_k < p.depth) {{\n{read}}}\n"
 
-    return block_operand(size, "left", v.element, setup, fetch)
+    return block_operand(size, "left", v.element, setup, fetch), 4
 
 
 def _output(op: Conv2D, m: Value, tile: int, gpu: Gpu, step: str) -> Dispatch:

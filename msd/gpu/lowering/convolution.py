@@ -17,7 +17,7 @@ from msd.gpu.kernels.winograd import (
     winograd,
     winograd_bytes,
 )
-from msd.gpu.kinds import BIAS, FILTER, GATE_BIAS, GATE_FILTER, RESIDUAL, VECTOR
+from msd.gpu.kinds import BIAS, FILTER, GATE_BIAS, GATE_FILTER, RESIDUAL, SLOPES, VECTOR
 from msd.gpu.lowering.memory import Memory
 from msd.gpu.lowering.movement import place_in_concatenation
 from msd.gpu.lowering.norms import lower_statistics
@@ -72,7 +72,7 @@ def _norm(op: Op, memory: Memory) -> tuple[list[Dispatch], Normalised | None]:
 def _described(op: Op, weights: FileWeights, bias: Array | None, memory: Memory) -> Conv2D:
     x, y, gated = op.operands[0], op.outputs[0], op.inputs[GATE_FILTER] is not None
     batch, height, width, channels = x.shape
-    vector, residual = op.inputs[VECTOR], op.inputs[RESIDUAL]
+    vector, slopes, residual = op.inputs[VECTOR], _bias(op.inputs[SLOPES]), op.inputs[RESIDUAL]
     joined = place_in_concatenation(y, memory)
     result, at = joined or (y, 0)
     return Conv2D(
@@ -94,7 +94,8 @@ def _described(op: Op, weights: FileWeights, bias: Array | None, memory: Memory)
         upsample=op.attrs["upsample"],
         epilogue=Epilogue(
             bias=None if bias is None else vector_value(bias, f"{y.name}.bias"),
-            activation="NONE" if gated else op.attrs["activation"],
+            activation="NONE" if gated or slopes is not None else op.attrs["activation"],
+            slopes=None if slopes is None else vector_value(slopes, f"{y.name}.slopes"),
             **_vector(vector, memory),
             residual=None if residual is None else memory.value(residual),
             gate=op.attrs["activation"] if gated else None,

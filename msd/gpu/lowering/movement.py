@@ -7,7 +7,7 @@ from msd.gpu.kernels.pointwise import IDENTITY, Strided, compute
 from msd.gpu.lowering.memory import Memory
 from msd.gpu.lowering.pointwise import broadcast_strides
 from msd.gpu.value import Dispatch
-from msd.gpu.views import StridedView, contiguous_strides, view
+from msd.gpu.views import StridedView, contiguous_strides, makes_axes, view
 from msd.graph.ir import Op, Tensor
 
 
@@ -20,6 +20,13 @@ def lower_reshape(op: Op, memory: Memory) -> list[Dispatch]:
 def lower_rearrangement(op: Op, memory: Memory) -> list[Dispatch]:
     """Return a copy for each result of TRANSPOSE, SLICE or SPLIT that anything reads as an array."""
     return [each for y in op.outputs for each in copy_view(view(y), y, memory, op.kind)]
+
+
+def lower_strided_slice(op: Op, memory: Memory) -> list[Dispatch]:
+    """Return a copy of what is taken."""
+    if makes_axes(op):
+        raise DelegateFailed("has an ellipsis or a new axis, which kernels do not")
+    return lower_rearrangement(op, memory)
 
 
 def place_in_concatenation(tensor: Tensor, memory: Memory) -> tuple[Tensor, int] | None:
@@ -90,6 +97,31 @@ def lower_resize(op: Op, memory: Memory) -> list[Dispatch]:
     )
 
 
+def lower_depth_to_space(op: Op, memory: Memory) -> list[Dispatch]:
+    """Return the copy that makes of each pixel's channels a block of pixels."""
+    return _between_depth_and_space(op, memory, op.operands[0], op.outputs[0])
+
+
+def lower_space_to_depth(op: Op, memory: Memory) -> list[Dispatch]:
+    """Return the copy that makes of each block of pixels the channels of one."""
+    return _between_depth_and_space(op, memory, op.outputs[0], op.operands[0])
+
+
+def _between_depth_and_space(op: Op, memory: Memory, deep: Tensor, wide: Tensor) -> list[Dispatch]:
+    """Return the copy between channels and blocks, whose axes are batch, row, row in block, and so on."""
+    block, (batch, height, width, _) = op.attrs["block_size"], deep.shape
+    channels = wide.shape[3]
+    b, h, w, _ = contiguous_strides(deep.shape)
+    shape = (batch, height, block, width, block, channels)
+    seen = {
+        deep: (b, h, block * channels, w, channels, 1),
+        wide: contiguous_strides(shape),
+    }
+    x, y = op.operands[0], op.outputs[0]
+    source, result = Strided(memory.value(x), seen[x]), Strided(memory.value(y), seen[y])
+    return compute(IDENTITY, [source], result, shape, memory.gpu, step=op.kind)
+
+
 def lower_broadcast(op: Op, memory: Memory) -> list[Dispatch]:
     """Return the copy that repeats the input along axes of size one."""
     x, y = op.operands[0], op.outputs[0]
@@ -112,8 +144,11 @@ LOWER = {
     "TRANSPOSE": lower_rearrangement,
     "SLICE": lower_rearrangement,
     "SPLIT": lower_rearrangement,
+    "STRIDED_SLICE": lower_strided_slice,
     "CONCATENATION": lower_concatenation,
     "PAD": lower_padding,
     "RESIZE_NEAREST_NEIGHBOR": lower_resize,
     "BROADCAST_TO": lower_broadcast,
+    "DEPTH_TO_SPACE": lower_depth_to_space,
+    "SPACE_TO_DEPTH": lower_space_to_depth,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from msd.errors import DelegateFailed
 from msd.gpu.kernels.pointwise import BINARY, IDENTITY, UNARY, Strided, compute
 from msd.gpu.kinds import activation_of
@@ -26,6 +28,14 @@ def lower_binary(op: Op, memory: Memory) -> list[Dispatch]:
 def lower_unary(op: Op, memory: Memory) -> list[Dispatch]:
     """Return the dispatch of a function of each element."""
     return _compute(UNARY[op.kind], op, memory)
+
+
+def lower_leaky_relu(op: Op, memory: Memory) -> list[Dispatch]:
+    """Return the dispatch of a ReLU that is not flat below zero."""
+    slope = float(op.attrs["alpha"])
+    if not isfinite(slope):
+        raise DelegateFailed(f"has the slope {slope}, which kernels do not")
+    return _compute(f"select($a, $a * {slope!r}, $a < $zero)", op, memory)
 
 
 def lower_activation(op: Op, memory: Memory) -> list[Dispatch]:
@@ -73,6 +83,7 @@ LOWER = {
     **dict.fromkeys(BINARY, lower_binary),
     **dict.fromkeys(UNARY, lower_unary),
     **dict.fromkeys(ACTIVATIONS, lower_activation),
+    "LEAKY_RELU": lower_leaky_relu,
     "CAST": lower_cast,
     "EQUAL": lower_equal,
 }

@@ -36,7 +36,7 @@ def _even(ops: Sequence[Op], count: int) -> list[int]:
     for op in ops:
         constants = [t for t in op.operands if t.data is not None and t not in seen]
         seen.update(constants)
-        sizes.append(sum(map(_bytes, constants)))
+        sizes.append(sum(map(tensor_bytes, constants)))
     each = max(sum(sizes), 1) / max(len(ops), 1)
     totals = list(accumulate(size + each for size in sizes))
     whole = totals[-1] if totals else 0
@@ -55,7 +55,7 @@ def _crossing(graph: Graph) -> list[int]:
             uses = [place[op] for op, _ in tensor.uses if op in place]
             last = len(graph.ops) if any(t is tensor for t in graph.outputs) else max(uses, default=-1)
             for at in range(first, last + 1):
-                crossing[at] += _bytes(tensor)
+                crossing[at] += tensor_bytes(tensor)
     return crossing
 
 
@@ -65,7 +65,7 @@ def _best(place: int, crossing: Sequence[int], each: float) -> int:
     return min(nearby, key=lambda at: (crossing[at], abs(at - place)), default=place)
 
 
-def _bytes(tensor: Tensor) -> int:
+def tensor_bytes(tensor: Tensor) -> int:
     if tensor.dtype in ("INT4", "INT2"):
         return -(-tensor.size // (2 if tensor.dtype == "INT4" else 4))
     return tensor.size * np.dtype(NUMPY.get(tensor.dtype, "float32")).itemsize

@@ -41,6 +41,9 @@ LIMITS = (
 FIGURES = ("memory_bandwidth", "half_flops", "float_flops")
 """The keys of a roofline, which may be unknown too, and are where a description leaves them out."""
 
+LARGEST_FILE = 1 << 31
+"""Bytes: FlatBuffers' offsets have 31 bits, and constants beyond are only found by newer readers."""
+
 Shape = tuple[int, ...]
 
 
@@ -88,7 +91,8 @@ class Device:
     `winograd_*` are the smallest sizes for which TensorFlow Lite's delegate chooses Winograd; LiteRT's has
     its own minimum of tiles, and of input slices times output slices. `image_buffer_pixels` is 0 where there
     are no image buffers. `memory_bandwidth` in bytes, `half_flops` and `float_flops` in additions and
-    multiplications, all a second, are the most that the GPU reaches. `delegate` is the one that uses the
+    multiplications, all a second, are the most that the GPU reaches. `file_bytes` is the largest file that
+    may be mapped and opened there. `delegate` is the one that uses the
     device; with None, as in a description, the stricter of the delegates counts.
     """
 
@@ -111,6 +115,7 @@ class Device:
     memory_bandwidth: int | None = None
     half_flops: int | None = None
     float_flops: int | None = None
+    file_bytes: int | None = LARGEST_FILE
     delegate: str | None = None
 
     @property
@@ -169,9 +174,9 @@ def read_device(path: Path) -> Device:
 
 
 def _value(key: str, value: Any, path: Path) -> Any:
-    if key in (*LIMITS, *FIGURES) and value == "unknown":
+    if key in (*LIMITS, *FIGURES, "file_bytes") and value == "unknown":
         return None
-    kind = int if key in FIGURES else type(getattr(Device(), key))
+    kind = int if key in (*FIGURES, "file_bytes") else type(getattr(Device(), key))
     least = 0 if key == "image_buffer_pixels" else 1
     if type(value) is not kind or (kind is int and value < least):
         expected = "a positive integer" if kind is int else "a string"

@@ -12,6 +12,7 @@ from msd.files.scratch import scratch_folder
 from msd.graph import tflite
 from msd.measure.blockwise.measure import measure
 from msd.measure.blockwise.result import BlockReport
+from msd.models.families import title_of
 
 INTEGERS = ("INT8", "INT4", "INT2")
 
@@ -34,6 +35,8 @@ def compare(
     checkpoints and for a reference with integer weights, and what `measure` and `Calibration.runs` raise.
     """
     require_same_checkpoint(reference, compressed)
+    for bundle in (reference, compressed):
+        require_in_one_file(bundle, components)
     for name in components:
         compressed.component(name)
         reference.component(name)
@@ -76,6 +79,17 @@ def require_floats(reference: Bundle, component: str) -> None:
             f"{path} cannot be the reference: it stores {small.name} as {small.dtype.lower()};"
             " give a bundle of the same checkpoint that was converted with --recipe float32"
         )
+
+
+def require_in_one_file(bundle: Bundle, components: Sequence[str]) -> None:
+    """Raise BadBundle for a component in two halves: blocks are those of a whole network."""
+    for name in components:
+        half = bundle.family.component(name).first_half
+        if half in bundle.manifest.components:
+            raise BadBundle(
+                f"{bundle.folder} has the {title_of(name)} in two files, and blocks are compared in one;"
+                " convert it without --split"
+            )
 
 
 def components_of_both(one: Bundle, other: Bundle) -> tuple[str, ...]:

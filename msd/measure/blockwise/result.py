@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from msd.errors import BadReport
 from msd.files import schema
 
 FORMAT = 1
@@ -77,14 +75,3 @@ class BlockReport:
 def finite(ratio: float | None) -> float:
     """Return a stored ratio in dB as a number: infinite where there is no error."""
     return math.inf if ratio is None else ratio
-
-
-def load_block_report(path: Path) -> BlockReport:
-    """Return the report in a file that `msd blocks --json` printed; raises BadReport."""
-    try:
-        report: BlockReport = schema.load(BlockReport, path, FORMAT, "a report on blocks")
-    except OSError as error:
-        raise BadReport(f"cannot read {path} ({error.strerror}); msd blocks --json prints one") from error
-    except ValueError as error:
-        raise BadReport(str(error)) from error
-    return report

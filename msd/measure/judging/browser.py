@@ -8,7 +8,6 @@ msd/export/web/site/msd/verdict.js writes it.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,21 +22,6 @@ NOTES = {
     "msd": "measured in a browser with msd's own kernels on WebGPU; it is no verdict of LiteRT's delegate",
     "litert": "measured in a browser with LiteRT's delegate on WebGPU; an app's OpenCL may differ",
 }
-
-
-@dataclass(frozen=True)
-class BrowserDistance:
-    """The distance of an output from LiteRT's on the CPU, as `msd.measure.judging.verdict.Distance`.
-
-    `psnr_db` is None where it is infinite or undefined.
-    """
-
-    output: str
-    psnr_db: float | None
-    max_difference: float | None
-    max_reference: float
-    finite: bool
-    identical: bool
 
 
 @dataclass(frozen=True)
@@ -59,7 +43,7 @@ class BrowserNetwork:
     open_ms: float | None
     first_ms: float | None
     runs_ms: tuple[float, ...]
-    outputs: tuple[BrowserDistance, ...]
+    outputs: tuple[Distance, ...]
     gpu_bytes: int | None
     failure: str | None
     log: tuple[str, ...]
@@ -105,10 +89,10 @@ class BrowserVerdict:
         network = self.network(path, sha256)
         times = [each / 1000 for each in (network.open_ms, network.first_ms) if each is not None]
         return Verdict(
-            file=path,
+            file=str(path),
             adapter=f"{self.adapter} ({self.api})",
             adapter_type="browser",
-            requested=self.precision,
+            precision_asked=self.precision,
             precision=self.precision,
             operations=network.operations,
             subgraphs=subgraphs,
@@ -116,7 +100,7 @@ class BrowserVerdict:
             partitions=network.partitions,
             confirmed=network.failure is None,
             rejected=(),
-            distances=tuple(map(_distance, network.outputs)),
+            outputs=network.outputs,
             failure=network.failure,
             crashed=False,
             problems=(),
@@ -142,16 +126,3 @@ def load_browser_verdict(path: Path) -> BrowserVerdict:
 def browser_verdict_schema() -> dict[str, Any]:
     """Return the JSON Schema of what a page saves."""
     return schema.document(BrowserVerdict)
-
-
-def _distance(measured: BrowserDistance) -> Distance:
-    unknown = math.inf if measured.identical else math.nan
-    return Distance(
-        output=measured.output,
-        psnr=unknown if measured.psnr_db is None else measured.psnr_db,
-        max_difference=math.nan if measured.max_difference is None else measured.max_difference,
-        max_reference=measured.max_reference,
-        finite=measured.finite,
-        reference_finite=True,
-        identical=measured.identical,
-    )

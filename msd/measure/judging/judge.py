@@ -158,10 +158,10 @@ def _verdict(
     # The log of a fully delegated graph may lack the line that says so.
     unlogged = gpu.outputs is not None and not facts.replaced and not facts.rejected and facts.initialised > 0
     return Verdict(
-        file=path,
+        file=str(path),
         adapter=facts.adapter or adapter.name,
         adapter_type=facts.adapter_type or adapter.type,
-        requested=requested,
+        precision_asked=requested,
         precision=requested if adapter.half_floats else "fp32",
         operations=len(ops),
         subgraphs=len(graphs),
@@ -169,7 +169,7 @@ def _verdict(
         partitions=facts.initialised if unlogged else facts.partitions,
         confirmed=bool(facts.replaced) and not facts.restored,
         rejected=rejections(facts.rejected, ops),
-        distances=_distances(gpu, cpu),
+        outputs=_distances(gpu, cpu),
         failure=gpu.failure,
         crashed=gpu.crashed,
         problems=facts.problems,

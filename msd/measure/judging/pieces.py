@@ -50,4 +50,4 @@ def judge_pieces(
                 values |= network.run(of_piece)
             verdict = judge(file, inputs=of_piece, **judging)
             file.unlink()
-            yield replace(verdict, file=path.with_name(file.name))
+            yield replace(verdict, file=str(path.with_name(file.name)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from msd.graph.ir import Op
 
@@ -17,6 +18,8 @@ class Rejection:
     the same order. Otherwise the log does not identify the operations: `operations` are then all of that
     kind, and `exact` is false unless there is only one.
     """
+
+    COMPUTED: ClassVar = ("exact",)
 
     kind: str
     reason: str

@@ -148,7 +148,7 @@ def _swatch(colour: str) -> str:
 
 
 def _kernels(network: NetworkCosts, colours: dict[str, str]) -> str:
-    columns = ("kernel", "dispatches", "ms", "TFLOPS", "GB/s")
+    columns = ("kernel", "dispatches", "ms", "TFLOPS", "GB/s", "% of roof")
     rows = (
         (
             _swatch(colours[kind_of(cost.name)]) + escape(cost.name),
@@ -156,6 +156,7 @@ def _kernels(network: NetworkCosts, colours: dict[str, str]) -> str:
             f"{cost.seconds * 1e3:.3f}",
             f"{cost.flops_per_second / 1e12:.3f}",
             f"{cost.bytes_per_second / 1e9:.1f}",
+            f"{100 * cost.roof:.1f}",
         )
         for cost in by_kernel(network.dispatches)
     )

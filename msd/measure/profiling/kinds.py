@@ -18,6 +18,12 @@ class KernelCost:
     seconds: float
     flops: int
     bytes: int
+    least_seconds: float
+
+    @property
+    def roof(self) -> float:
+        """The share of the time that the GPU's peaks allow; 0 where the clock saw no time pass."""
+        return self.least_seconds / self.seconds if self.seconds else 0.0
 
     @property
     def flops_per_second(self) -> float:
@@ -48,6 +54,7 @@ def total(name: str, dispatches: Sequence[DispatchCost]) -> KernelCost:
         seconds=sum(each.seconds for each in dispatches),
         flops=sum(each.flops for each in dispatches),
         bytes=sum(each.bytes for each in dispatches),
+        least_seconds=sum(each.least_seconds for each in dispatches),
     )
 
 

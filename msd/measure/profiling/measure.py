@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from msd.errors import DelegateFailed
+from msd.gpu.peaks import Peaks
 from msd.measure.profiling.result import DispatchCost, NetworkCosts
 from msd.run.runners.backend import Report
 from msd.run.runners.backends.webgpu import WebGpuProcess
@@ -41,7 +42,8 @@ def measure_network(file: NetworkFile, conditions: Conditions, repeats: int, rep
         runs = process.time(inputs, repeats)
         report(f"{repeats} runs, each dispatch timed")
         seconds = _medians(process.time(inputs, repeats, each=True))
-        return _costs(file, process, runs, seconds)
+        report("the GPU's peaks")
+        return _costs(file, process, runs, seconds, process.peaks())
 
 
 def require_timestamps(process: WebGpuProcess) -> None:
@@ -56,7 +58,11 @@ def _medians(runs: Sequence[Sequence[float]]) -> list[float]:
 
 
 def _costs(
-    file: NetworkFile, process: WebGpuProcess, runs: Sequence[Sequence[float]], seconds: Sequence[float]
+    file: NetworkFile,
+    process: WebGpuProcess,
+    runs: Sequence[Sequence[float]],
+    seconds: Sequence[float],
+    peaks: Peaks,
 ) -> NetworkCosts:
     program, place = process.compiled, process.placement
     dispatches = (
@@ -67,6 +73,9 @@ def _costs(
             seconds=taken,
             flops=each.flops,
             bytes=each.bytes,
+            arithmetic=each.arithmetic,
+            matrices=each.matrices,
+            least_seconds=peaks.least_seconds(each.bytes, each.arithmetic, each.matrices),
         )
         for each, taken in zip(program.dispatches, seconds, strict=True)
     )
@@ -86,5 +95,6 @@ def _costs(
         least_tensor_bytes=program.least_tensor_bytes,
         weight_bytes=program.weight_bytes,
         parameter_bytes=program.parameter_bytes,
+        peaks=peaks,
         notes=tuple(note for note in place.notes if note != f"{len(seconds)} dispatches"),
     )

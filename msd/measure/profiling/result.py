@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msd.files import schema
+from msd.gpu.peaks import Peaks
 from msd.run.runners.machine import Machine
 from msd.run.runners.runner import Arithmetic
 
@@ -16,8 +17,9 @@ FORMAT = 1
 class DispatchCost:
     """One dispatch: `seconds` is the median of its runs by the GPU's own clock.
 
-    `flops` counts the additions and multiplications of the operation that it computes, `bytes` what it reads
-    and writes, each value once.
+    `flops` counts the additions and multiplications of the operation that it computes, `arithmetic` those of
+    the kernel, `bytes` what it reads and writes, each value once. `matrices`: matrix units multiply.
+    `least_seconds`: the longer of the times of its bytes and its arithmetic at the GPU's measured peaks.
     """
 
     kernel: str
@@ -26,6 +28,9 @@ class DispatchCost:
     seconds: float
     flops: int
     bytes: int
+    arithmetic: int
+    matrices: bool
+    least_seconds: float
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,8 @@ class NetworkCosts:
     `run_seconds` are those of whole runs, submitted together and without timestamps, from inputs to outputs
     on the GPU. `load_seconds` lead from the file to a program on the GPU, `first_seconds` from inputs to the
     first outputs, both in the process that runs it. `tensor_bytes` hold the activations, of which any plan
-    needs `least_tensor_bytes`. `precision` is that of the arithmetic; notes are a clause each.
+    needs `least_tensor_bytes`. `precision` is that of the arithmetic; `peaks` were
+    measured in the same process; notes are a clause each.
     """
 
     component: str
@@ -53,6 +59,7 @@ class NetworkCosts:
     least_tensor_bytes: int
     weight_bytes: int
     parameter_bytes: int
+    peaks: Peaks
     notes: tuple[str, ...] = ()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from msd.gpu.peaks import Peaks
 from msd.measure.bench.table import TextTable, duration
 from msd.measure.profiling.kinds import KernelCost, by_kind, total
 from msd.measure.profiling.result import (
@@ -68,7 +69,7 @@ def _heading(network: NetworkCosts | Ablation | WinogradCosts) -> str:
 
 
 def _kinds(network: NetworkCosts) -> TextTable:
-    columns = ("kind of kernel", "dispatches", "ms", "%", "GFLOP", "TFLOPS", "MB", "GB/s")
+    columns = ("kind of kernel", "dispatches", "ms", "%", "GFLOP", "TFLOPS", "MB", "GB/s", "% of roof")
     every = total("all", network.dispatches)
     rows = [_kind(cost, every.seconds) for cost in (*by_kind(network.dispatches), every)]
     return TextTable(f"{_heading(network)}: each dispatch timed alone", columns, tuple(rows))
@@ -84,6 +85,7 @@ def _kind(cost: KernelCost, seconds: float) -> tuple[str, ...]:
         f"{cost.flops_per_second / 1e12:.3f}",
         f"{cost.bytes / 1e6:.2f}",
         f"{cost.bytes_per_second / 1e9:.1f}",
+        f"{100 * cost.roof:.1f}",
     )
 
 
@@ -95,6 +97,8 @@ def _totals(network: NetworkCosts) -> TextTable:
     rows = (
         ("a whole run, submitted as one, median", f"{duration(run)} of {len(network.run_seconds)} runs"),
         ("all dispatches timed alone", duration(every.seconds)),
+        ("all dispatches at the GPU's peaks", duration(every.least_seconds)),
+        ("the GPU's peaks", _peaks(network.peaks)),
         ("dispatches", f"{every.dispatches} for {network.operations} operations"),
         ("pipelines", f"{network.pipelines}"),
         ("read and written a run", f"{every.bytes / 1e6:.1f} MB"),
@@ -105,6 +109,12 @@ def _totals(network: NetworkCosts) -> TextTable:
         ("to the first result", duration(network.load_seconds + network.first_seconds)),
     )
     return TextTable(f"{_heading(network)}: the network", ("", ""), rows)
+
+
+def _peaks(peaks: Peaks) -> str:
+    matrices = f", by matrix units {peaks.matrix_flops / 1e12:.3f}" if peaks.matrix_flops else ""
+    nothing = f"; {peaks.dispatch_seconds * 1e6:.1f} us for a dispatch of nothing"
+    return f"{peaks.bytes / 1e9:.1f} GB/s, {peaks.flops / 1e12:.3f} TFLOPS{matrices}{nothing}"
 
 
 def _speed(every: KernelCost, run: float) -> str:

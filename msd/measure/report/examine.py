@@ -18,8 +18,8 @@ from msd.graph.prediction.registry import find_delegate
 from msd.graph.prediction.rules import predict
 from msd.graph.prediction.rules.finding import Finding, Severity
 from msd.graph.prediction.size_limits import size_problems
+from msd.measure.judging.verdict import Verdict
 from msd.measure.report.counted_traffic import counted_traffic
-from msd.measure.report.delegate_run import DelegateRun
 from msd.measure.report.report import (
     DelegatePrediction,
     FileReport,
@@ -124,7 +124,7 @@ def disagreements(report: FileReport) -> tuple[str, ...]:
     return ()
 
 
-def _differences(prediction: DelegatePrediction, run: DelegateRun) -> Iterator[str]:
+def _differences(prediction: DelegatePrediction, run: Verdict) -> Iterator[str]:
     foreseen = {f.kind for f in prediction.findings if f.severity in REFUSED}
     for rejected in run.rejected:
         if rejected.kind not in foreseen:

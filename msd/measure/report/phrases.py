@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from msd.measure.report.delegate_run import DelegateRun
+from msd.measure.judging.verdict import Verdict
 from msd.measure.report.report import FAILING, CountedTraffic, DelegatePrediction, FileReport, LeastTime
 from msd.models.families import families
 
@@ -69,6 +69,24 @@ def advice(file: FileReport) -> str:
     )
 
 
+def in_two_files(files: Sequence[FileReport]) -> Iterator[str]:
+    """Yield of each network in two files, and each delegate, what both take together, a sentence each."""
+    by_path = {Path(file.file): file for file in files}
+    of_first = {c.first_half: c.name for f in families().values() for c in f.components if c.first_half}
+    for path, first in by_path.items():
+        rest = path.with_stem(of_first.get(path.stem, path.stem))
+        if rest == path or rest not in by_path:
+            continue
+        second = by_path[rest]
+        for one, other in zip(first.predictions, second.predictions, strict=True):
+            yield (
+                f"{path.name} and {rest.name} are one network, open side by side:"
+                f" {megabytes(first.bytes + second.bytes)} of files, and with {one.delegate}"
+                f" {megabytes(one.memory.weights + other.memory.weights)} of weights and"
+                f" {megabytes(one.memory.activations + other.memory.activations)} of activations"
+            )
+
+
 def fails(prediction: DelegatePrediction) -> bool:
     """Whether a finding fails the prediction."""
     return any(f.severity in FAILING for f in prediction.findings)
@@ -79,7 +97,7 @@ def mark(prediction: DelegatePrediction) -> str:
     return "✘" if fails(prediction) else "✔"
 
 
-def ran(run: DelegateRun) -> str:
+def ran(run: Verdict) -> str:
     """Return the real delegate's verdict in a phrase."""
     if run.crashed:
         return f"lost, {run.operations} operations undecided"

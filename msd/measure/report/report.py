@@ -17,7 +17,7 @@ from msd.bundle import RunsOn
 from msd.errors import BadReport
 from msd.files import schema
 from msd.graph.prediction.rules.finding import Finding
-from msd.measure.report.delegate_run import DelegateRun
+from msd.measure.judging.verdict import Verdict
 
 FORMAT = 1
 SEVERITIES = ("rejected", "wrong", "unknown", "reported", "note")
@@ -145,7 +145,7 @@ class FileReport:
     operations: int
     kinds: dict[str, int]
     predictions: tuple[DelegatePrediction, ...]
-    run: DelegateRun | None = None
+    run: Verdict | None = None
     disagreements: tuple[str, ...] = ()
     audit: Audit | None = None
     witnesses: tuple[Witness, ...] = ()

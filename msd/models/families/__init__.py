@@ -73,7 +73,7 @@ def place_of(file: str) -> tuple[int, bool, str]:
     """Return what sorts files into the order in which they run, ControlNets before every denoiser."""
     names = file_names()
     if file.startswith(PREFIX):
-        first = min(names.index(family.denoiser.name) for family in families().values())
+        first = min(names.index(family.denoiser.files[0]) for family in families().values())
         return first, False, file
     return names.index(file), True, file
 
@@ -83,6 +83,8 @@ def title_of(file: str) -> str:
     for family in families().values():
         if file in family.files:
             component = family.component_of(file)
+            if file == component.first_half:
+                return f"{component.title}, first half"
             return component.title if file == component.name else file.replace("_", " ")
     return f"{CONTROLNET.title} {file.removeprefix(PREFIX)}" if file.startswith(PREFIX) else file
 

@@ -51,7 +51,7 @@ class InputSource:
       fewer rows and columns the pixel at the top left of each cell;
     - "hint": the pixels of the picture by which the ControlNet `of` steers, in [-1, 1];
     - "scales": by how much each output of the ControlNet `of` is multiplied in a step, of each row. Where all
-      are 0, and without a hint, the network does not run;
+      are 0, and without a hint, the network does not run, unless it predicts: then both are zeros;
     - "value": an output of an earlier call.
     """
 
@@ -122,9 +122,15 @@ class Call:
         return tuple(source for each in self.inputs for source in each.sources)
 
     @property
+    def hints(self) -> tuple[str, ...]:
+        """The names of the ControlNets whose pictures it takes."""
+        return tuple(source.of for source in self.sources if source.kind == "hint")
+
+    @property
     def control(self) -> str:
-        """The name of the ControlNet that it is the call of; "" for other calls."""
-        return next((source.of for source in self.sources if source.kind == "hint"), "")
+        """The name of the ControlNet that it is the call of, and nothing more; "" for other calls."""
+        predicts = any(output.kind == "prediction" for output in self.outputs)
+        return self.hints[0] if self.hints and not predicts else ""
 
 
 TOKENIZER = "tokenizer"

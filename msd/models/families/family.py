@@ -51,9 +51,9 @@ class Component:
     their config.json states.
 
     `lookup` names a second file, for the CPU, with the rows of its tokens, for delegates without a table
-    lookup. Pruning applies to it by default if `prunable`. A component with an `option`, of msd-convert, is
-    converted where that is given or where `Family.needs` names it, and generating an image from a prompt does
-    without it.
+    lookup; `first_half` one with what runs before the rest, where a conversion splits the network. Pruning
+    applies to it by default if `prunable`. A component with an `option`, of msd-convert, is converted where
+    that is given or where `Family.needs` names it, and generating an image from a prompt does without it.
     """
 
     name: str
@@ -62,6 +62,7 @@ class Component:
     config: str
     network: str
     lookup: str | None = None
+    first_half: str | None = None
     prunable: bool = False
     option: str = ""
     alternatives: Mapping[str, Architecture] = field(default_factory=dict)
@@ -79,7 +80,12 @@ class Component:
     @property
     def files(self) -> tuple[str, ...]:
         """The names of the files it can become, without their ending, in the order in which they run."""
-        return (self.lookup, self.name) if self.lookup else (self.name,)
+        return (*self.before, self.name)
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """The names of the files that it may have beside its own, which run before it."""
+        return tuple(file for file in (self.lookup, self.first_half) if file)
 
 
 def _accept(configs: Mapping[str, Any]) -> None:
@@ -204,6 +210,15 @@ class Family:
     def sources(self, name: str) -> tuple[InputSource, ...]:
         """Return all sources of the inputs of a component, alternatives among them."""
         return tuple(source for call in self.calls if call.component == name for source in call.sources)
+
+    @property
+    def latent_inputs(self) -> tuple[str, ...]:
+        """The names of the denoiser's inputs that latents are part of."""
+        calls = (call for call in self.calls if call.component == self.denoiser.name)
+        given = (each for call in calls for each in call.inputs)
+        return tuple(
+            {each.name: None for each in given if any(source.kind == "latent" for source in each.sources)}
+        )
 
     def component(self, name: str) -> Component:
         """Return a component by its name; raises KeyError."""

@@ -47,6 +47,7 @@ UNET = Component(
     part=Part("unet"),
     config="msd.models.config:UNetConfig",
     network="msd.models.unet:unet",
+    first_half="unet_first",
     prunable=True,
 )
 PREVIEW_DECODER = Component(

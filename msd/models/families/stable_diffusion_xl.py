@@ -26,13 +26,13 @@ from msd.models.families.stable_diffusion import (
 TOKENIZER_2 = "tokenizer_2"
 """Pads with another token than the first."""
 
-NETWORKS = "msd.models.sdxl_text_encoders"
+CONFIGS, NETWORKS = "msd.models.sdxl_text_config", "msd.models.sdxl_text_encoders"
 
 TEXT_ENCODER = Component(
     name="text_encoder",
     title="text encoder",
     part=Part("text_encoder", stem="model"),
-    config=f"{NETWORKS}:FirstEncoderConfig",
+    config=f"{CONFIGS}:FirstEncoderConfig",
     network=f"{NETWORKS}:first_encoder",
     lookup="token_embedding",
 )
@@ -40,7 +40,7 @@ TEXT_ENCODER_2 = Component(
     name="text_encoder_2",
     title="second text encoder",
     part=Part("text_encoder_2", stem="model"),
-    config=f"{NETWORKS}:SecondEncoderConfig",
+    config=f"{CONFIGS}:SecondEncoderConfig",
     network=f"{NETWORKS}:second_encoder",
     lookup="token_embedding_2",
 )

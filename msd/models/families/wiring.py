@@ -65,7 +65,7 @@ class Wiring:
     @property
     def controls(self) -> tuple[str, ...]:
         """The names of the ControlNets, each once."""
-        return tuple(dict.fromkeys(call.control for call in self.steps if call.control))
+        return tuple(dict.fromkeys(name for call in self.steps for name in call.hints))
 
     def steps_with(self, controls: Collection[str]) -> tuple[Call, ...]:
         """Return the calls of every step of an image that ControlNets of these names steer, in order."""
@@ -177,22 +177,25 @@ def is_guided(family: Family, inputs: Collection[str]) -> bool:
 def _chosen(
     family: Family, call: Call, files: Mapping[str, Ported], settings: Mapping[str, Any]
 ) -> Iterator[Call]:
-    """Yield the call with one alternative of each input and output, after its lookup's if it has one."""
-    lookup = family.component(call.component).lookup
-    file, looked_up = files[call.component], files.get(lookup or "")
-    if looked_up and lookup:
+    """Yield the call with one alternative of each input and output, after that of a file before its own.
+
+    Such a file has the lookup, or the first half of the network.
+    """
+    before = next((name for name in family.component(call.component).before if name in files), "")
+    file, earlier = files[call.component], files.get(before)
+    if earlier:
         yield Call(
-            lookup,
+            before,
             call.when,
-            tuple(_input(family, call, spec, files, settings) for spec in looked_up.inputs),
-            tuple(Output(f"{lookup}.{spec.name}", spec.name, "tensor") for spec in looked_up.outputs),
+            tuple(_input(family, call, spec, files, settings) for spec in earlier.inputs),
+            tuple(Output(f"{before}.{spec.name}", spec.name, "tensor") for spec in earlier.outputs),
         )
-    rows = {spec.name for spec in looked_up.outputs} if looked_up else set()
+    handed_over = {spec.name for spec in earlier.outputs} if earlier else set()
     yield replace(
         call,
         inputs=tuple(
-            Input(spec.name, (value(f"{lookup}.{spec.name}"),))
-            if spec.name in rows
+            Input(spec.name, (value(f"{before}.{spec.name}"),))
+            if spec.name in handed_over
             else _input(family, call, spec, files, settings)
             for spec in file.inputs
         ),
@@ -274,10 +277,9 @@ def _latent_channels(family: Family, files: Mapping[str, Ported]) -> int | None:
 
 
 def _require_latents(family: Family, calls: list[Call]) -> None:
-    for call in calls:
-        takes_latents = any(source.kind == "latent" for source in call.sources)
-        if call.component == family.denoiser.name and not takes_latents:
-            raise BadBundle(f"the {family.denoiser.title} takes no latents, so that nothing can denoise")
+    own = [call for call in calls if call.component in family.denoiser.files]
+    if own and not any(source.kind == "latent" for call in own for source in call.sources):
+        raise BadBundle(f"the {family.denoiser.title} takes no latents, so that nothing can denoise")
 
 
 def _computes(call: Call, when: str, kind: str) -> bool:

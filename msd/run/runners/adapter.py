@@ -12,7 +12,8 @@ from threading import Lock
 
 from msd.errors import NoDelegate
 from msd.run.runners import swiftshader
-from msd.run.runners.probe import probe
+from msd.run.runners.probe import ProbeResult, probe
+from msd.run.runners.remembered_probe import recall, remember
 from msd.run.runners.runner import VulkanAdapter
 
 VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
@@ -59,7 +60,7 @@ def _find() -> VulkanAdapter:
     reasons: list[str] = []
     for driver in _drivers(reasons):
         try:
-            probed = probe(driver.environment)
+            probed = _probed(driver.environment)
         except NoDelegate as problem:
             reasons.append(f"{driver.origin}: {problem}")
         else:
@@ -75,6 +76,15 @@ def _find() -> VulkanAdapter:
         f"the GPU delegate runs on no Vulkan adapter here (tried: {'; '.join(reasons)}); install your GPU's "
         "Vulkan driver, or Debian's chromium-common package, which contains SwiftShader"
     )
+
+
+def _probed(environment: Mapping[str, str]) -> ProbeResult:
+    """Return what the probe finds, or what it found before; raises NoDelegate."""
+    if known := recall(environment, _gpus()):
+        return known
+    found = probe(environment)
+    remember(environment, _gpus(), found)
+    return found
 
 
 def _drivers(reasons: list[str]) -> Iterator[Driver]:

@@ -14,8 +14,9 @@ from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.run.runners.interpreter import check, one_line
+from msd.run.runners.program_facts import Opening
 from msd.run.runners.runner import Placement, ProcessMemory
-from msd.run.runners.worker import Done, Load, RunModel, TimeModel
+from msd.run.runners.worker import Done, Load, MeasurePeaks, Request, RunModel, TimeModel
 
 
 class ProcessRunner(ABC):
@@ -43,6 +44,7 @@ class ProcessRunner(ABC):
             self._child.close()
             raise
         self.load_seconds, self.placed, self.program = loaded.seconds, loaded.placed, loaded.program
+        self.opening = loaded.opening or Opening()
         self.memory = ProcessMemory(loaded.before, loaded.peak)
 
     def start(self, environment: Mapping[str, str], bounds: Bounds) -> Child:
@@ -87,7 +89,7 @@ class ProcessRunner(ABC):
     ) -> None:
         self._child.close()
 
-    def _ask(self, request: Load | RunModel | TimeModel) -> Done:
+    def _ask(self, request: Request) -> Done:
         try:
             return self._child.ask(request)
         except ChildLost as problem:
@@ -97,5 +99,5 @@ class ProcessRunner(ABC):
             problem.log = self.log
             problem.why = self.why(problem)
             raise self.refused(
-                problem.why, loading=not isinstance(request, RunModel | TimeModel)
+                problem.why, loading=not isinstance(request, RunModel | TimeModel | MeasurePeaks)
             ) from problem

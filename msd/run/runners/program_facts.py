@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msd.gpu.phases import Phase
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How a file was opened: the parts of the work, and remarks for people, a clause each."""
+
+    phases: tuple[Phase, ...] = ()
+    remarks: tuple[str, ...] = ()
+
 
 @dataclass(frozen=True)
 class DispatchFacts:
     """One dispatch: its kernel, the operation that it belongs to, its workgroups, and what is counted of it.
 
-    `flops` are the operation's additions and multiplications, `bytes` those of all that it reads and writes.
+    `flops` are the operation's additions and multiplications, `arithmetic` the kernel's, which has fewer with
+    Winograd's; `bytes` those of all that it reads and writes. `matrices`: matrix units multiply in it.
     """
 
     kernel: str
@@ -17,6 +28,8 @@ class DispatchFacts:
     groups: tuple[int, ...]
     flops: int
     bytes: int
+    arithmetic: int
+    matrices: bool
 
 
 @dataclass(frozen=True)

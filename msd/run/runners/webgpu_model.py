@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from msd.gpu.compile import compile_model
 from msd.gpu.device import OpenDevice, open_device
 from msd.gpu.fuse import Switches
 from msd.gpu.gpu_api import GpuApi
+from msd.gpu.open_session import open_session
+from msd.gpu.peaks import Peaks, measure_peaks
+from msd.gpu.phases import Phases
 from msd.gpu.program import Program, ProgramStep
-from msd.gpu.session import Session
-from msd.graph import tflite
 from msd.graph.ir.weights import Array
-from msd.run.runners.program_facts import DispatchFacts, ProgramFacts
+from msd.run.runners.program_facts import DispatchFacts, Opening, ProgramFacts
 from msd.run.runners.runner import Placement, Precision
 
 DELEGATE = "msd.gpu"
@@ -30,11 +30,13 @@ class WebGpuModel:
     def __init__(
         self, path: Path, precision: Precision, without: Sequence[str] = (), api: GpuApi | None = None
     ) -> None:
-        self._device = open_device(half=precision == "fp16", api=api)
-        model = tflite.read(path)
-        operations = len(model.main.ops)
-        program = compile_model(model, self._device.gpu, Switches(**dict.fromkeys(without, False)))
-        self._session = Session(program, self._device)
+        phases = Phases()
+        with phases.time("device"):
+            self._device = open_device(half=precision == "fp16", api=api)
+        switches = Switches(**dict.fromkeys(without, False))
+        opened = open_session(path, self._device, switches, phases)
+        self._session, program, operations = opened.session, opened.session.program, opened.operations
+        self.opening = Opening(phases.all, opened.remarks)
         self.program = program_facts(program, operations, self._device)
         half, name = self._device.gpu.half, self._device.name
         notes = [f"{len(program.steps)} dispatches{' on Dawn' * (self._device.api == 'dawn')}"]
@@ -63,6 +65,10 @@ class WebGpuModel:
             return tuple(tuple(self._session.time(inputs)) for _ in range(repeats))
         return tuple((self._whole(inputs),) for _ in range(repeats))
 
+    def peaks(self) -> Peaks:
+        """Return what the GPU reaches at most; raises DelegateFailed without timestamp queries."""
+        return measure_peaks(self._device)
+
     def _whole(self, inputs: Mapping[str, Array]) -> float:
         self._session.write(inputs)
         self._session.wait()
@@ -88,10 +94,13 @@ def program_facts(program: Program, operations: int, device: OpenDevice) -> Prog
 
 
 def _dispatch_facts(program: Program, step: ProgramStep) -> DispatchFacts:
+    pipeline = program.pipelines[step.pipeline]
     return DispatchFacts(
-        kernel=program.pipelines[step.pipeline].name,
+        kernel=pipeline.name,
         operation=step.operation,
         groups=step.groups,
         flops=step.flops,
         bytes=step.bytes,
+        arithmetic=step.arithmetic,
+        matrices="subgroupMatrix" in pipeline.wgsl,
     )

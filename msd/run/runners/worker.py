@@ -13,18 +13,22 @@ from functools import cached_property
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from msd.files.scratch import scratch_folder
 from msd.gpu.gpu_api import GpuApi
+from msd.gpu.peaks import Peaks
 from msd.graph import tflite
 from msd.graph.ir.weights import Array
 from msd.run.runners.interpreter import LITERT, Interpreter, file_to_load
 from msd.run.runners.peak_memory import peak_rss
-from msd.run.runners.program_facts import ProgramFacts
+from msd.run.runners.program_facts import Opening, ProgramFacts
 from msd.run.runners.runner import Placement, Precision
+
+if TYPE_CHECKING:
+    from msd.run.runners.webgpu_model import WebGpuModel
 
 
 @dataclass(frozen=True)
@@ -93,13 +97,19 @@ class TimeModel:
 
 
 @dataclass(frozen=True)
+class MeasurePeaks:
+    """Measure what the GPU of a model on WebGPU reaches at most."""
+
+
+@dataclass(frozen=True)
 class Done:
     """The reply to a request that succeeded; `outputs` are those of a run.
 
     `seconds` is the library's time alone, without imports and preparing the file. `peak` is the peak resident
     memory of the process in bytes, `before` its value when the library began to load. `placed`: the placement
-    of a loaded file, where it is not in the native log. `program`: what a file was compiled to on WebGPU.
-    `times`: for each run of TimeModel its seconds, or those of its dispatches.
+    of a loaded file, where it is not in the native log. `program` and `opening`: what a file was compiled to
+    on WebGPU, and how. `times`: for each run of TimeModel its seconds, or those of its dispatches.
+    `peaks`: what was measured of the GPU.
     """
 
     seconds: float
@@ -108,7 +118,9 @@ class Done:
     before: int = 0
     placed: Placement | None = None
     program: ProgramFacts | None = None
+    opening: Opening | None = None
     times: tuple[tuple[float, ...], ...] = ()
+    peaks: Peaks | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +131,7 @@ class Refused:
 
 
 Load = LoadOnGpu | LoadOnCpu | CompileForCpu | LoadOnWebGpu
-Request = Load | RunModel | TimeModel
+Request = Load | RunModel | TimeModel | MeasurePeaks
 Reply = Done | Refused
 
 
@@ -216,11 +228,16 @@ class Models:
             return Done(perf_counter() - start, outputs, peak_rss())
         if isinstance(request, TimeModel):
             start = perf_counter()
-            times = _times(self.runner, request)
+            times = _on_webgpu(self.runner).time(request.inputs, request.repeats, request.each)
             return Done(perf_counter() - start, {}, peak_rss(), times=times)
+        if isinstance(request, MeasurePeaks):
+            start = perf_counter()
+            peaks = _on_webgpu(self.runner).peaks()
+            return Done(perf_counter() - start, {}, peak_rss(), peaks=peaks)
         before, self.runner, seconds = _load(request)
-        placed, program = (getattr(self.runner, name, None) for name in ("placement", "program"))
-        return Done(seconds, {}, peak_rss(), before, placed=placed, program=program)
+        names = ("placement", "program", "opening")
+        placed, program, opening = (getattr(self.runner, name, None) for name in names)
+        return Done(seconds, {}, peak_rss(), before, placed=placed, program=program, opening=opening)
 
 
 def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
@@ -268,11 +285,11 @@ def _load_on_webgpu(request: LoadOnWebGpu) -> tuple[int, LoadedModel, float]:
     return before, loaded, perf_counter() - start
 
 
-def _times(runner: LoadedModel | None, request: TimeModel) -> tuple[tuple[float, ...], ...]:
+def _on_webgpu(runner: LoadedModel | None) -> WebGpuModel:
     from msd.run.runners.webgpu_model import WebGpuModel
 
     assert isinstance(runner, WebGpuModel), "the parent asks only what it loaded on WebGPU"
-    return runner.time(request.inputs, request.repeats, request.each)
+    return runner
 
 
 def main(handle: int) -> None:

@@ -10,9 +10,12 @@ import numpy as np
 
 from msd.bundle import Bundle, ConvertedFile
 from msd.errors import BadBundle
+from msd.gpu.phases import Phase
 from msd.graph.ir.weights import Array
 from msd.run.runners.engine import Engine
-from msd.run.runners.runner import Runnable
+from msd.run.runners.process_runner import ProcessRunner
+from msd.run.runners.program_facts import Opening
+from msd.run.runners.runner import Runnable, Runner
 from msd.run.runtime.timeline import Watch, unwatched
 from msd.tensor_spec import TensorSpec
 
@@ -21,12 +24,20 @@ Wrap = Callable[[str, Runnable], Runnable]
 
 
 class LoadedNetwork:
-    """A network of a bundle that maps rows to rows, whatever its batch size and the rank of its tensors."""
+    """A network of a bundle that maps rows to rows, whatever its batch size and the rank of its tensors.
+
+    `opening`: the parts of loading it, where they are known.
+    """
 
     def __init__(
-        self, name: str, description: ConvertedFile, runner: Runnable, watch: Watch = unwatched
+        self,
+        name: str,
+        description: ConvertedFile,
+        runner: Runnable,
+        watch: Watch = unwatched,
+        opening: tuple[Phase, ...] = (),
     ) -> None:
-        self.name = name
+        self.name, self.opening = name, opening
         self._inputs = {i.name: i for i in description.inputs}
         self._outputs = {o.name: o for o in description.outputs}
         self._runner, self._watch = runner, watch
@@ -100,19 +111,28 @@ def open_component(
     engine: Engine,
     watch: Watch = unwatched,
     wrap: Wrap | None = None,
-    on_fallback: Callable[[str], None] | None = None,
+    on_remark: Callable[[str], None] | None = None,
 ) -> Iterator[LoadedNetwork]:
     """Open one network of a bundle for a `with` block; raises BadBundle and what the engine raises.
 
-    `on_fallback` is called with a sentence where a GPU computes in fp32 though fp16 was asked for.
+    `on_remark` is called with a sentence where a GPU computes in fp32 though fp16 was asked for, and with
+    what opening the file tells.
     """
     description = bundle.component(name)
     with engine.on(description.runs_on).load(bundle.path(name)) as runner:
-        if on_fallback and engine.on(description.runs_on).precision == "fp16":
-            place = runner.placement
-            if place.precision != "fp16":
-                on_fallback(f"fp16 was requested, but {place.processor} computes in {place.precision}")
-        yield LoadedNetwork(name, description, wrap(name, runner) if wrap else runner, watch)
+        opening = runner.opening if isinstance(runner, ProcessRunner) else Opening()
+        if on_remark:
+            for remark in _fallbacks(runner, engine.on(description.runs_on)):
+                on_remark(remark)
+            for remark in opening.remarks:
+                on_remark(f"{name}: {remark}")
+        running = wrap(name, runner) if wrap else runner
+        yield LoadedNetwork(name, description, running, watch, opening.phases)
+
+
+def _fallbacks(runner: Runner, engine: Engine) -> Iterator[str]:
+    if engine.precision == "fp16" and (place := runner.placement).precision != "fp16":
+        yield f"fp16 was requested, but {place.processor} computes in {place.precision}"
 
 
 def _pad(rows: Array, batch: int, spec: TensorSpec) -> Array:

@@ -58,7 +58,7 @@ class Denoiser:
 
     def _run(self, call: Call, given: _Given) -> Values:
         network = self._networks[call.component]
-        rows, shared, inputs = {}, {}, {each.name: each.sources for each in call.inputs}
+        rows, shared = dict[str, Float](), dict[str, Float]()
         for each in call.inputs:
             shape = network.shape(each.name)
             if all(source.kind in COUNTED for source in each.sources):
@@ -68,8 +68,11 @@ class Denoiser:
                 rows[each.name] = given.summed(each.sources, shape)
             else:
                 rows[each.name] = joined([given.rows(source, shape) for source in each.sources], each, shape)
-        scales = next((n for n, sources in inputs.items() if sources[0].kind == "scales"), None)
-        outputs = _steered(network, rows, shared, scales) if scales else network.all_rows(rows, shared)
+        if call.control:
+            scales = next(each.name for each in call.inputs if each.sources[0].kind == "scales")
+            outputs = _steered(network, rows, shared, scales)
+        else:
+            outputs = network.all_rows(rows, shared)
         return {output.value: outputs[output.tensor] for output in call.outputs if output.tensor in outputs}
 
 
@@ -111,13 +114,18 @@ class _Given:
         if source.kind == "pixels":
             return np.repeat(at_cells(self._pixels[source.of], shape), self._rows, 0)
         if source.kind == "hint":
-            return np.repeat(self._controls.hints[source.of], self._rows, 0)
+            return self._hint(source.of, shape)
         if source.kind == "scales":
             return self._controls.scales(source.of, len(self._latent), self._rows, shape[-1])
         if source.kind == "value":
             return self._values[source.of]
         count = self._rows * len(self._latent)
         return np.stack([*repeat(self.numbers.input(source, shape[-1]), count)])
+
+    def _hint(self, name: str, shape: Sequence[int]) -> Float:
+        """Return the rows of a ControlNet's picture; without one, zeros for a ControlNet that runs anyway."""
+        hints = self._controls.hints.get(name, np.zeros((len(self._latent), *shape[1:]), np.float32))
+        return np.repeat(hints, self._rows, 0)
 
     def summed(self, sources: Sequence[InputSource], shape: Sequence[int]) -> Float:
         """Return the sum of those values that have been computed, for an input of that shape."""

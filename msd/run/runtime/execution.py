@@ -121,9 +121,10 @@ class NetworksInMemory:
 
     def _load(self, name: str) -> _Loaded:
         start = perf_counter()
-        with self._watch(name, "load"):
+        with self._watch(name, "load") as parts:
             context = self._open(name, self._stop)
             network = context.__enter__()
+            parts += network.opening
         seconds = perf_counter() - start
         self._seen.append((self._sizes[name], seconds))
         return _Loaded(network, context, seconds)

@@ -98,5 +98,5 @@ class Guidance:
 def denoiser_batch(bundle: Bundle) -> int:
     """Return the rows of latents that one run of the denoiser takes."""
     call = bundle.wiring.denoiser
-    named = {each.name for each in call.inputs if any(source.kind == "latent" for source in each.sources)}
-    return next(spec.shape[0] for spec in bundle.component(call.component).inputs if spec.name in named)
+    named = {each.tensor for each in call.outputs if each.kind == "prediction"}
+    return next(spec.shape[0] for spec in bundle.component(call.component).outputs if spec.name in named)

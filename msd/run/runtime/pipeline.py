@@ -250,7 +250,7 @@ class Pipeline:
     def remarks(self, request: Request) -> tuple[str, ...]:
         """Return what is not used of a request or of the pipeline's conditions, a sentence each.
 
-        That a GPU lacks fp16 is known once a network has been opened on it.
+        That a GPU lacks fp16, and what opening a network tells, is known once a network has been opened.
         """
         places = {file.runs_on for file in self.bundle.manifest.components.values()}
         guidance = self.guidance(request)

@@ -20,28 +20,34 @@ from typing import IO, Literal
 
 from msd.errors import BadReport
 from msd.files import schema
+from msd.gpu.phases import Phase
 from msd.run.runners import memory_sampler
 
 FORMAT = 1
 STEADY = 1 << 20
 Activity = Literal["load", "run", "unload"]
-Watch = Callable[[str, Activity], AbstractContextManager[None]]
-"""Returns the `with` block around a component's activity."""
+Watch = Callable[[str, Activity], AbstractContextManager[list[Phase]]]
+"""Returns the `with` block around a component's activity, which adds the parts that it knows of it."""
 
 
-def unwatched(component: str, activity: Activity) -> AbstractContextManager[None]:
+def unwatched(component: str, activity: Activity) -> AbstractContextManager[list[Phase]]:
     """Record nothing."""
-    return nullcontext()
+    return nullcontext([])
 
 
 @dataclass(frozen=True)
 class Event:
-    """An activity of a component from `begin` to `end`, in seconds since the recording began."""
+    """An activity of a component from `begin` to `end`, in seconds since the recording began.
+
+    `parts`: what loading on WebGPU was made of. Their seconds may overlap, and begin when the process has
+    started. "cache" is there instead of "read" and "compile" where the program was compiled before.
+    """
 
     component: str
     activity: Activity
     begin: float
     end: float
+    parts: tuple[Phase, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,14 +124,15 @@ class TimelineRecorder:
             self._sampler.communicate()
 
     @contextmanager
-    def watch(self, component: str, activity: Activity) -> Iterator[None]:
+    def watch(self, component: str, activity: Activity) -> Iterator[list[Phase]]:
         """Record the `with` block as an event, even if it fails."""
-        start = perf_counter()
+        start, parts = perf_counter(), list[Phase]()
         try:
-            yield
+            yield parts
         finally:
-            times = (round(at - self._start, 4) for at in (start, perf_counter()))
-            self._events.append(Event(component, activity, *times))
+            begin, end = (round(at - self._start, 4) for at in (start, perf_counter()))
+            since = [Phase(p.name, round(p.begin - self._start, 4), round(p.seconds, 4)) for p in parts]
+            self._events.append(Event(component, activity, begin, end, parts=tuple(since)))
 
     @property
     def timeline(self) -> Timeline:

@@ -44,6 +44,7 @@ def save_timeline(timeline: Timeline, path: Path, force: bool = True) -> None:
 def save_plot(timelines: Sequence[Timeline], path: Path, force: bool = True) -> None:
     """Plot the activities of each component, one timeline below the other, and a curve of memory for each.
 
+    The parts of a loading are thin bars inside it.
     The same timelines give the same bytes. Raises OutputUnwritable, and OutputExists unless `force`.
     """
     import matplotlib
@@ -83,6 +84,11 @@ def _draw_activity(axis: Any, timeline: Timeline) -> None:
         width, colour = event.end - event.begin, COLOURS[event.activity]
         row = names.index(event.component)
         axis.barh(row, width, 0.7, event.begin, color=colour, edgecolor="white", linewidth=0.3)
+        for number, part in enumerate(event.parts):
+            top = row - 0.35 + 0.7 * number / len(event.parts)
+            high = 0.7 / len(event.parts)
+            axis.barh(top, part.seconds, high, part.begin, color="tab:brown", align="edge")
+            axis.text(part.begin + part.seconds, top + high / 2, f" {part.name}", fontsize=3, va="center")
     axis.set_yticks(range(len(names)), names)
     axis.set_ylim(len(names) - 0.4, -0.6)
     for activity, colour in COLOURS.items():

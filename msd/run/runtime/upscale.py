@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from msd.bundle import Bundle
+from msd.bundle import Bundle, ConvertedFile
 from msd.errors import BadBundle, BadConfig
 from msd.models.families import title_of
 from msd.run.runtime.components import LoadedNetwork
@@ -32,16 +32,27 @@ def scale_of(bundle: Bundle) -> int:
     Raises BadConfig for a family without upscalers, and BadBundle for a bundle without one or with one of
     another form.
     """
-    component, call = bundle.family.upscaler, bundle.wiring.upscaler
-    if component is None:
-        raise BadConfig(f"{bundle.family.title} has no upscaler")
-    file = bundle.component(component.name)
+    file = _file(bundle)
     ports = [spec.shape for spec in (*file.inputs, *file.outputs)]
     (_, rows, columns, _), (_, *larger, _) = ports if [*map(len, ports)] == [4, 4] else [(0,) * 4] * 2
     scale = larger[0] // rows if rows else 0
-    if call is None or scale < 1 or larger != [scale * rows, scale * columns]:
+    if bundle.wiring.upscaler is None or scale < 1 or larger != [scale * rows, scale * columns]:
         raise BadBundle(f"{file.file} should enlarge an image, and has tensors of the shapes {ports}")
     return scale
+
+
+def tiling_of(bundle: Bundle) -> Tiling:
+    """Return the tiles, in pixels of the image, that a bundle's upscaler takes; raises as `scale_of` does."""
+    scale = scale_of(bundle)
+    _, rows, columns, _ = _file(bundle).inputs[0].shape
+    return Tiling(rows, columns, min(OVERLAP, rows // 2, columns // 2), PIXELS_AT_ONCE.get(scale, 1))
+
+
+def _file(bundle: Bundle) -> ConvertedFile:
+    component = bundle.family.upscaler
+    if component is None:
+        raise BadConfig(f"{bundle.family.title} has no upscaler")
+    return bundle.component(component.name)
 
 
 def require_enlarges(bundle: Bundle, request: Request) -> None:
@@ -74,13 +85,11 @@ def upscale(bundle: Bundle, network: LoadedNetwork, image: Levels) -> Levels:
 
     An image smaller than a tile is continued by its last pixels. Raises NotFinite.
     """
-    file, scale = bundle.component(network.name), scale_of(bundle)
+    file, scale, tiling = bundle.component(network.name), scale_of(bundle), tiling_of(bundle)
     (given,), (made,) = file.inputs, file.outputs
-    _, rows, columns, _ = given.shape
     height, width = image.shape[:2]
-    multiple = PIXELS_AT_ONCE.get(scale, 1)
-    beyond = max(height + height % multiple, rows), max(width + width % multiple, columns)
-    tiling = Tiling(rows, columns, min(OVERLAP, rows // 2, columns // 2), multiple)
+    multiple = tiling.multiple
+    beyond = max(height + height % multiple, tiling.rows), max(width + width % multiple, tiling.columns)
     larger = np.pad(image, ((0, beyond[0] - height), (0, beyond[1] - width), (0, 0)), "edge")
 
     def run(down: slice, across: slice) -> Float:

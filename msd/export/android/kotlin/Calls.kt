@@ -48,8 +48,11 @@ public class Call(
     /** All sources of all inputs. */
     public val sources: List<Source> get() = inputs.flatMap(Input::sources)
 
-    /** The name of the ControlNet that it is a call of; "" for other calls. */
-    public val control: String get() = sources.find { it.kind == "hint" }?.of.orEmpty()
+    /** The names of the ControlNets whose pictures it takes. */
+    internal val hints: List<String> get() = sources.filter { it.kind == "hint" }.map(Source::of)
+
+    /** The name of the ControlNet that it is a call of, and of nothing more; "" for other calls. */
+    public val control: String get() = if (computes("prediction") == null) hints.firstOrNull().orEmpty() else ""
 
     internal fun computes(kind: String): Output? = outputs.find { it.kind == kind }
 }

@@ -18,11 +18,11 @@ public class Control(
 /** A run of the denoiser, [index], from 0, of [total]. */
 internal class Place(val index: Int, val total: Int)
 
-/** What a ControlNet's call is given for a row beside other calls. */
+/** What a call that takes pictures is given for a row beside others. */
 internal class Steering(val hints: Values = emptyMap(), val scales: Values = emptyMap())
 
 /** The names of the model's ControlNets. */
-public val Manifest.controls: List<String> get() = calls.map(Call::control).filter(String::isNotEmpty)
+public val Manifest.controls: List<String> get() = calls.flatMap(Call::hints)
 
 /** Throws [BadRequest] for controls that the model does not have, that do not fit it, or count out of bounds. */
 internal fun Manifest.requireControls(request: Request) {
@@ -50,14 +50,20 @@ internal fun Manifest.requireControls(request: Request) {
 
 /** Returns what [call] is given beside other calls for each row; null for a row that a ControlNet does not steer. */
 internal fun Request.steering(call: Call, file: ModelFile, place: Place, rows: Int): List<Steering?> {
-    val control = controls.find { it.name == call.control } ?: return List(rows) { Steering() }
-    val input = call.inputs.find { input -> input.sources.any { it.kind == "scales" } }
-    val count = input?.let { file.input(it.name) }?.shape?.last() ?: 0
-    val hint = rgb(control.argb)
+    val steering = controls.filter { it.name in call.hints }
+    val hints = steering.associate { it.name to rgb(it.argb) }
     return List(rows) { row ->
-        val scales = control.scales(place, count, guess, steers = !(guess && rows > 1 && row == 0))
-        if (scales.all { it == 0f }) null else Steering(mapOf(control.name to hint), mapOf(control.name to scales))
+        val steers = !(guess && rows > 1 && row == 0)
+        val scales = steering.associate { it.name to it.scales(place, call.scalesOf(it.name, file), guess, steers) }
+        val idle = scales.values.all { values -> values.all { it == 0f } }
+        if (call.control.isNotEmpty() && idle) null else Steering(hints, scales)
     }
+}
+
+/** Returns how many outputs the ControlNet [name] has, by what a call takes. */
+private fun Call.scalesOf(name: String, file: ModelFile): Int {
+    val input = inputs.find { input -> input.sources.any { it.kind == "scales" && it.of == name } }
+    return input?.let { file.input(it.name) }?.shape?.last() ?: 0
 }
 
 /** Returns by how much each of [count] outputs counts in a run of the denoiser; 0 where it does not [steers]. */

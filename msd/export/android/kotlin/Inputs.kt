@@ -39,8 +39,9 @@ private fun Source.of(port: Port, among: Int, given: Given): FloatArray {
     val found = when (kind) {
         "latent" -> if (scaled) FloatArray(given.latent.size) { given.scale * given.latent[it] } else given.latent
         "pixels" -> given.pixels[of]?.let { given.manifest.atCells(it, port.shape) }
-        "hint" -> given.hints[of]
-        "scales" -> given.scales[of]
+        // A network that predicts runs without the pictures, and steers by nothing.
+        "hint" -> given.hints[of] ?: port.zeros()
+        "scales" -> given.scales[of] ?: port.zeros()
         "value" -> given.values[of]
         "numbers", "sinusoids" -> input(port.shape.last() / among, given.numbers)
         else -> null
@@ -50,12 +51,15 @@ private fun Source.of(port: Port, among: Int, given: Given): FloatArray {
 
 /** Returns the sum of those values that have been computed, for one row of a port. */
 private fun Input.sum(port: Port, values: Values): FloatArray {
-    val total = FloatArray(port.shape.drop(1).fold(1, Int::times))
+    val total = port.zeros()
     for (value in sources.mapNotNull { values[it.of] }) {
         for (i in total.indices) total[i] += value[i]
     }
     return total
 }
+
+/** Returns zeros for one row of a port. */
+private fun Port.zeros(): FloatArray = FloatArray(shape.drop(1).fold(1, Int::times))
 
 /** Returns the pixel at the top left of each of the rows and columns of an NHWC [shape]. */
 internal fun Manifest.atCells(pixels: FloatArray, shape: IntArray): FloatArray {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msd.errors import DelegateFailed, MsdError
 from msd.gpu.gpu_api import choose_api
+from msd.gpu.peaks import Peaks
 from msd.graph.ir.weights import Array
 from msd.run.runners import adapter
 from msd.run.runners.backend import Backend
@@ -17,7 +18,7 @@ from msd.run.runners.interpreter import check
 from msd.run.runners.process_runner import ProcessRunner
 from msd.run.runners.program_facts import ProgramFacts
 from msd.run.runners.runner import Conditions, Placement
-from msd.run.runners.worker import LoadOnWebGpu, TimeModel
+from msd.run.runners.worker import LoadOnWebGpu, MeasurePeaks, TimeModel
 
 SECONDS = 600.0
 """The most seconds that compiling, or one run, may take."""
@@ -56,6 +57,12 @@ class WebGpuProcess(ProcessRunner):
         """Return the seconds of each run, or with `each` those of the dispatches of each run."""
         check(inputs, self.inputs, self.path)
         return self._ask(TimeModel(dict(inputs), repeats, each)).times
+
+    def peaks(self) -> Peaks:
+        """Return what the GPU reaches at most; raises DelegateFailed without timestamp queries."""
+        found = self._ask(MeasurePeaks()).peaks
+        assert found is not None, "the child measured them"
+        return found
 
     def lost(self, problem: ChildLost) -> MsdError:
         """Return the error for a process that died or exceeded its bounds."""

@@ -157,17 +157,37 @@ export function takes({ calls }, quantity) {
 }
 
 /**
- * Returns the name of the ControlNet that a call is of; '' for other calls.
+ * Returns the name of the ControlNet that a call is of, and of nothing more; '' for other calls.
  *
  * @param {Call} call
  */
 export function controlOf(call) {
-  return sourcesOf(call).find(({ kind }) => kind === 'hint')?.of ?? '';
+  return call.outputs.some(({ kind }) => kind === 'prediction') ? '' : (hintsOf(call)[0] ?? '');
+}
+
+/**
+ * Returns the names of the ControlNets whose pictures a call takes.
+ *
+ * @param {Call} call
+ */
+export function hintsOf(call) {
+  return sourcesOf(call).flatMap(({ kind, of = '' }) => (kind === 'hint' ? [of] : []));
 }
 
 /** @param {Call} call */
 export function sourcesOf({ inputs }) {
   return inputs.flatMap(({ sources }) => sources);
+}
+
+/**
+ * Returns a call's outputs by the names of values.
+ *
+ * @param {Call} call
+ * @param {Record<string, Float32Array>} outputs
+ * @returns {Record<string, Float32Array>}
+ */
+export function named({ outputs: described }, outputs) {
+  return Object.fromEntries(described.map(({ value, tensor }) => [value, outputs[tensor]]));
 }
 
 /**

@@ -1,4 +1,4 @@
-import { controlOf } from './calls.js';
+import { controlOf, hintsOf } from './calls.js';
 import { MsdError } from './errors.js';
 
 /**
@@ -9,7 +9,8 @@ import { MsdError } from './errors.js';
 
 /**
  * A picture by which the ControlNet `name` steers: RGB in [-1, 1], as large as the model's images. Its
- * outputs count `scale` times, in the steps from `begin` to `until`, as parts of all.
+ * outputs count `scale` times, in the steps from `begin` to `until`, as parts of all. `description` says in a
+ * picture's metadata what it is.
  *
  * @typedef {object} Control
  * @property {string} name
@@ -17,6 +18,7 @@ import { MsdError } from './errors.js';
  * @property {number} [scale]
  * @property {number} [begin]
  * @property {number} [until]
+ * @property {string} [description]
  */
 
 /** The factor of a ControlNet's first output in guess mode; that of its last is 1. */
@@ -29,7 +31,7 @@ const MOST_SCALE = 1000;
  * @param {{ calls: Call[] }} app
  */
 export function controlNames({ calls }) {
-  return calls.map(controlOf).filter(Boolean);
+  return calls.flatMap(hintsOf);
 }
 
 /**
@@ -73,8 +75,8 @@ function scalesOf({ scale = 1, begin = 0, until = 1 }, { index, total, row, rows
 }
 
 /**
- * Returns what a ControlNet's call is given beside other calls, {} for those; null for a row that it does not
- * steer.
+ * Returns what a call that takes pictures is given beside others, {} for those; null for a row that a
+ * ControlNet does not steer.
  *
  * @param {Call} call
  * @param {ModelFile} file
@@ -82,13 +84,19 @@ function scalesOf({ scale = 1, begin = 0, until = 1 }, { index, total, row, rows
  * @param {{ index: number, total: number, row: number, rows: number }} at
  */
 export function steeringOf(call, file, { controls = [], guess = false }, at) {
-  const name = controlOf(call);
-  const control = controls.find((each) => each.name === name);
-  if (!control) return {};
-  const input = call.inputs.find(({ sources }) => sources.some(({ kind }) => kind === 'scales'));
-  const port = file.inputs.find((each) => each.name === input?.name);
-  const scales = scalesOf(control, { ...at, guess, count: port?.shape[port.shape.length - 1] ?? 0 });
-  return scales.some(Boolean) ? { hints: { [name]: control.pixels }, scales: { [name]: scales } } : null;
+  const steering = controls.filter(({ name }) => hintsOf(call).includes(name));
+  const scales = steering.map((control) => {
+    const input = call.inputs.find(({ sources }) =>
+      sources.some(({ kind, of }) => kind === 'scales' && of === control.name),
+    );
+    const port = file.inputs.find((each) => each.name === input?.name);
+    return scalesOf(control, { ...at, guess, count: port?.shape[port.shape.length - 1] ?? 0 });
+  });
+  if (controlOf(call) && !scales.some((each) => each.some(Boolean))) return null;
+  return {
+    hints: Object.fromEntries(steering.map(({ name, pixels }) => [name, pixels])),
+    scales: Object.fromEntries(steering.map(({ name }, i) => [name, scales[i]])),
+  };
 }
 
 /** @param {string} sentence */

@@ -1,4 +1,4 @@
-import { wiringOf } from './calls.js';
+import { controlOf, wiringOf } from './calls.js';
 import { guidanceOf } from './guidance.js';
 
 /**
@@ -10,7 +10,8 @@ import { guidanceOf } from './guidance.js';
 
 /**
  * Returns what a model is called, makes and takes: `steps` that it offers, the default first, and how it
- * begins from an image, with the strengths of each number of steps, or null.
+ * begins from an image, with the strengths of each number of steps, or null; its ControlNets and its
+ * upscaler, with the roles of their networks.
  *
  * @param {AppManifest} app
  * @param {WebManifest} web
@@ -32,17 +33,44 @@ export function factsOf(app, web) {
       inpaints: app.image.inpaints,
       strengths: strengthsOf(app.image),
     },
+    controls: controlsOf(app),
+    upscaler: app.upscaler ? { role: app.upscaler.role, scale: app.upscaler.scale } : null,
   };
 }
 
 /**
- * Returns the files that generating needs, with programs of a kind (Gpu.kind).
+ * Returns the names of a model's ControlNets, and the roles of their networks.
+ *
+ * @param {AppManifest} app
+ */
+export function controlsOf({ calls }) {
+  const named = calls.map((call) => ({ name: controlOf(call), role: call.component }));
+  return named.filter(({ name }) => name);
+}
+
+/**
+ * Returns the roles of the optional networks that a picture needs.
+ *
+ * @param {AppManifest} app
+ * @param {{ upscale?: number | boolean, controls?: { name: string }[] }} request
+ */
+export function rolesOf(app, { upscale, controls = [] }) {
+  const names = controls.map(({ name }) => name);
+  const roles = controlsOf(app).filter(({ name }) => names.includes(name)).map(({ role }) => role);
+  return new Set(upscale && app.upscaler ? [...roles, app.upscaler.role] : roles);
+}
+
+/**
+ * Returns the files that generating needs, with programs of a kind (Gpu.kind): of optional networks those of
+ * the given roles.
  *
  * @param {WebManifest} web
  * @param {string} kind
+ * @param {{ has: (role: string) => boolean }} [roles]
  */
-export function filesOf(web, kind) {
-  return [web.vocabulary, web.merges, ...web.networks.flatMap((network) => networkFiles(network, kind))];
+export function filesOf(web, kind, roles = new Set()) {
+  const networks = web.networks.filter(({ role, optional }) => !optional || roles.has(role));
+  return [web.vocabulary, web.merges, ...networks.flatMap((network) => networkFiles(network, kind))];
 }
 
 /**
@@ -56,8 +84,8 @@ export function bytesOf(files) {
 }
 
 /**
- * Returns the bytes on the GPU while the networks of every step and the largest other one are open; 0 where
- * that is unknown.
+ * Returns the bytes on the GPU while the networks of every step and the largest other one are open, without
+ * the optional ones; 0 where that is unknown.
  *
  * @param {AppManifest} app
  * @param {WebManifest} web
@@ -67,16 +95,18 @@ export function peakOf(app, web, kind) {
   const stays = new Set(wiringOf(app).steps.map(({ component }) => component));
   const memory = (/** @type {boolean} */ staying) =>
     web.networks
-      .filter((network) => stays.has(network.role) === staying)
+      .filter(({ role, optional }) => !optional && stays.has(role) === staying)
       .map((network) => network.programs[kind]?.memory ?? 0);
   return memory(true).reduce((sum, each) => sum + each, 0) + Math.max(0, ...memory(false));
 }
 
 /**
+ * Returns the files of a network.
+ *
  * @param {WebNetwork} network
  * @param {string} kind of programs
  */
-function networkFiles(network, kind) {
+export function networkFiles(network, kind) {
   const program = network.programs[kind];
   return program ? [program.program, ...program.shards] : network.model;
 }

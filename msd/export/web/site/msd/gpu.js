@@ -18,7 +18,8 @@ import { MsdError } from './errors.js';
 /**
  * The part of web-manifest.json that says what a model needs.
  *
- * @typedef {{ programs: Record<string, { limits: Record<string, number> }> }} Programs
+ * @typedef {Record<string, { limits: Record<string, number> }>} ByKind
+ * @typedef {{ optional?: boolean | null, programs: ByKind }} Programs
  * @typedef {{ networks: Programs[] }} Needs
  */
 
@@ -53,7 +54,7 @@ export async function findGpu(manifest, wanted) {
   const limits = numbers(adapter.limits);
   const info = infoOf(adapter.info);
   const kind = kindOf(manifest, precision, info.vendor);
-  const needs = needsOf(manifest, kind);
+  const needs = needsOf(manifest, kind, limits);
   const problems = shortfalls(limits, needs);
   if (precision === 'fp16' && !half) problems.unshift(NO_HALF);
   const name = [...new Set([info.vendor, info.architecture, info.device])].filter(Boolean).join(' ') || 'GPU';
@@ -135,14 +136,19 @@ function kindOf(manifest, precision, vendor) {
 }
 
 /**
+ * Returns what the model needs, and those optional networks that the limits suffice for.
+ *
  * @param {Needs | undefined} manifest
  * @param {string} kind of programs
+ * @param {Record<string, number>} limits
  */
-function needsOf(manifest, kind) {
+function needsOf(manifest, kind, limits) {
   /** @type {Record<string, number>} */
   const needs = {};
-  for (const network of manifest?.networks ?? []) {
-    for (const [name, least] of Object.entries(network.programs[kind]?.limits ?? {})) {
+  for (const { optional, programs } of manifest?.networks ?? []) {
+    const own = programs[kind]?.limits ?? {};
+    if (optional && shortfalls(limits, own).length) continue;
+    for (const [name, least] of Object.entries(own)) {
       needs[name] = Math.max(needs[name] ?? 0, least);
     }
   }
@@ -150,10 +156,12 @@ function needsOf(manifest, kind) {
 }
 
 /**
- * @param {Record<string, number>} limits
+ * Returns what a GPU lacks, sentences.
+ *
+ * @param {Record<string, number>} limits of the GPU
  * @param {Record<string, number>} needs
  */
-function shortfalls(limits, needs) {
+export function shortfalls(limits, needs) {
   return Object.entries(needs)
     .filter(([name, least]) => (limits[name] ?? 0) < least)
     .map(([name, least]) => `The model needs ${name} of ${least}; this GPU has ${limits[name] ?? 'none'}.`);

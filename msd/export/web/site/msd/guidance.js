@@ -54,9 +54,10 @@ function modeOf(manifest, scale) {
   if (takes(manifest, 'guidance')) return 'embedding';
   if (scale <= 1) return 'none';
   const { denoiser } = wiringOf(manifest);
-  const taken = denoiser.inputs.find(({ sources }) => sources.some(({ kind }) => kind === 'latent'));
-  const latent = modelFile(manifest, denoiser.component).inputs.find(({ name }) => name === taken?.name);
-  return latent?.shape[0] === 1 ? 'two passes' : 'batch 2';
+  const made = denoiser.outputs.find(({ kind }) => kind === 'prediction');
+  const { outputs } = modelFile(manifest, denoiser.component);
+  const predicted = outputs.find(({ name }) => name === made?.tensor);
+  return predicted?.shape[0] === 1 ? 'two passes' : 'batch 2';
 }
 
 /**

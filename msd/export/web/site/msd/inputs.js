@@ -98,8 +98,9 @@ function partOf(source, port, among, given) {
     tokens: () => given.tokens?.[of],
     latent: () => (source.scaled ? given.scaled : given.latent),
     pixels: () => given.pixels?.[of] && atCells(given.pixels[of], port.shape, given.numbers),
-    hint: () => given.hints?.[of],
-    scales: () => given.scales?.[of],
+    // A network that predicts runs without the pictures, and steers by nothing.
+    hint: () => given.hints?.[of] ?? zeros(port),
+    scales: () => given.scales?.[of] ?? zeros(port),
     value: () => given.values?.[of],
     numbers: () => given.numbers && numbersInput(source, width, given.numbers),
     sinusoids: () => given.numbers && numbersInput(source, width, given.numbers),
@@ -116,11 +117,20 @@ function partOf(source, port, among, given) {
  * @param {Record<string, Float32Array>} values
  */
 function summed(sources, port, values) {
-  const total = new Float32Array(port.shape.slice(1).reduce((product, n) => product * n, 1));
+  const total = zeros(port);
   for (const { of = '' } of sources) {
     if (of in values) values[of].forEach((each, i) => (total[i] += each));
   }
   return total;
+}
+
+/**
+ * Returns zeros for one row of a port.
+ *
+ * @param {Port} port
+ */
+function zeros({ shape }) {
+  return new Float32Array(shape.slice(1).reduce((product, n) => product * n, 1));
 }
 
 /**

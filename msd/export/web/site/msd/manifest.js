@@ -121,6 +121,18 @@ const ROLES = ['vocabulary', 'merges'];
  */
 
 /**
+ * How the network `role` enlarges a picture `scale` times along each side, a tile at a time: `input` and
+ * `output` are its tensors, RGB in [-1, 1], and `tiles` are in pixels of the picture as it was.
+ *
+ * @typedef {object} UpscalerFacts
+ * @property {string} role
+ * @property {string} input
+ * @property {string} output
+ * @property {number} scale
+ * @property {import('./tiles.js').Tiling} tiles
+ */
+
+/**
  * A token that is matched before the text is split into words, after lower-casing it if `normalized`;
  * `further` are the ids after `id` of a token with several vectors.
  *
@@ -183,6 +195,7 @@ const ROLES = ['vocabulary', 'merges'];
  * @property {number} min_memory in bytes
  * @property {string | null} [preview]
  * @property {ImageFacts | null} [image]
+ * @property {UpscalerFacts | null} [upscaler]
  * @property {number} prompt_chunks
  */
 
@@ -201,6 +214,11 @@ const STEP = {
 };
 const SCHEDULE = { count: integer, runs: integer, start: number, steps: list(STEP) };
 const SPECIAL = { content: text, id: integer, normalized: boolean, further: list(integer) };
+
+const UPSCALER = {
+  role: text, input: text, output: text, scale: integer,
+  tiles: { rows: integer, columns: integer, overlap: integer, multiple: integer },
+};
 
 const MANIFEST = {
   model: text,
@@ -222,6 +240,7 @@ const MANIFEST = {
     initial: nullable(text), required: boolean, inpaints: boolean,
     schedules: list({ strength: number, schedule: SCHEDULE }),
   }),
+  upscaler: nullable(UPSCALER),
 };
 
 /**
@@ -237,6 +256,7 @@ export function parseAppManifest(json) {
   check(MANIFEST, manifest, 'sd-manifest.json');
   for (const role of ROLES) modelFile(manifest, role);
   requireCalls(manifest);
+  if (manifest.upscaler) requireTiles(manifest, manifest.upscaler);
   if (manifest.schedules.length === 0) throw damaged('sd-manifest.json has no schedule');
   const begun = manifest.image?.schedules.map(({ schedule }) => schedule) ?? [];
   [...manifest.schedules, ...begun].forEach(requireSteps);
@@ -266,6 +286,22 @@ export function imageFacts({ image }) {
   if (image) return image;
   const reason = 'it was exported without an image encoder';
   throw new MsdError('bad-request', `this model begins from no image: ${reason}`);
+}
+
+/**
+ * @param {AppManifest} manifest
+ * @param {UpscalerFacts} upscaler
+ */
+function requireTiles(manifest, { role, input, output, scale, tiles }) {
+  const { name, inputs, outputs } = modelFile(manifest, role);
+  const { rows, columns, overlap, multiple } = tiles;
+  const shape = (/** @type {Port[]} */ ports, /** @type {string} */ tensor) =>
+    ports.find((port) => port.name === tensor)?.shape.join();
+  const fits =
+    shape(inputs, input) === [1, rows, columns, 3].join() &&
+    shape(outputs, output) === [1, scale * rows, scale * columns, 3].join();
+  const possible = multiple > 0 && overlap >= 0 && overlap < Math.min(rows, columns);
+  if (!fits || !possible) throw damaged(`sd-manifest.json has tiles of an upscaler that do not fit ${name}`);
 }
 
 /** @param {Schedule} schedule */

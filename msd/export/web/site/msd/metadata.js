@@ -20,6 +20,8 @@ export function metadataOf(app, request, backend, remarks) {
     steps: String(request.steps ?? app.schedules[0].count),
     guidance: decimal(scale),
     prompt_syntax: 'plain',
+    ...(request.controls?.length && controlTexts(request.controls, request.guess)),
+    ...(request.upscale && app.upscaler && { upscale: String(app.upscaler.scale) }),
     ...(request.image && { image: request.image.description }),
     ...(strength !== undefined && { strength: decimal(strength) }),
     ...(request.image?.mask && { paste: request.paste === false ? 'False' : 'True' }),
@@ -30,6 +32,18 @@ export function metadataOf(app, request, backend, remarks) {
     software: `msd ${app.versions.msd}`,
     ...(remarks.length && { remarks: remarks.join('\n') }),
   };
+}
+
+/**
+ * @param {import('./control.js').Control[]} controls
+ * @param {boolean} [guess]
+ */
+function controlTexts(controls, guess) {
+  const words = controls.map(({ name, scale = 1, begin = 0, until = 1, description }) => {
+    const part = begin === 0 && until === 1 ? '' : `, from ${begin} until ${until}`;
+    return `${name} at ${scale}${part} by ${description || 'a picture'}`;
+  });
+  return { controls: words.join('\n'), guess: guess ? 'True' : 'False' };
 }
 
 /**

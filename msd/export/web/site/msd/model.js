@@ -1,6 +1,6 @@
 import { MsdError, checkCancelled } from './errors.js';
-import { bytesOf, factsOf, filesOf, peakOf } from './facts.js';
-import { findGpu, openDevice } from './gpu.js';
+import { bytesOf, factsOf, filesOf, networkFiles, peakOf, rolesOf } from './facts.js';
+import { findGpu, openDevice, shortfalls } from './gpu.js';
 import { initialImage } from './initial-image.js';
 import { parseAppManifest, parseWebManifest } from './manifest.js';
 import { metadataOf } from './metadata.js';
@@ -19,8 +19,11 @@ import { expectedFiles, judgeNetworks } from './verdict.js';
  * @typedef {import('./manifest.js').WebNetwork} WebNetwork
  * @typedef {import('./manifest.js').WebFile} WebFile
  * @typedef {import('./progress.js').Watch} Watch
- * @typedef {Omit<import('./pipeline.js').Request, 'image'> & Files} Wishes
- * @typedef {{ image?: Blob, mask?: Blob | Uint8Array }} Files
+ * @typedef {{ bytes: { total: number, there: number }, whole: boolean, problems: string[] }} Optional
+ * @typedef {import('./control.js').Control} Control
+ * @typedef {Omit<Control, 'pixels'> & { pixels?: Float32Array, image?: Blob }} Steering
+ * @typedef {Omit<import('./pipeline.js').Request, 'image' | 'controls'> & Files} Wishes
+ * @typedef {{ image?: Blob, mask?: Blob | Uint8Array, controls?: Steering[] }} Files
  */
 
 /**
@@ -71,13 +74,17 @@ export class Model {
     this.#store = store;
   }
 
-  /** What the model is and takes, what this device lacks for it, and how many bytes are to be fetched. */
+  /**
+   * What the model is and takes, what this device lacks for it, and how many bytes are to be fetched, for
+   * each of the `optional` networks too.
+   */
   async inspect() {
     const files = this.#files();
     return {
       model: factsOf(this.#app, this.#web),
       runtime: this.#web.runtime,
       bytes: { total: bytesOf(files), there: await this.#store.arrived(files) },
+      optional: await this.#optional(),
       memory: peakOf(this.#app, this.#web, this.#gpu.kind),
       gpu: { name: this.#gpu.name, precision: this.#gpu.precision, problems: this.#gpu.problems },
       space: await this.#store.space(),
@@ -85,14 +92,15 @@ export class Model {
   }
 
   /**
-   * Fetches what is missing, and keeps it.
+   * Fetches what is missing, and keeps it: with `upscale` and `controls` of a request also the networks that
+   * only these need.
    *
-   * @param {Watch} [watch]
+   * @param {Watch & Pick<Wishes, 'upscale' | 'controls'>} [request]
    * @throws {MsdError} 'offline', 'storage-full', 'damaged' or 'cancelled'
    */
-  async fetch(watch = {}) {
-    await this.#store.prune([...this.#files(), ...expectedFiles(this.#web)]);
-    await this.#fetch(this.#files(), watch);
+  async fetch(request = {}) {
+    await this.#store.prune([...this.#files({ has: () => true }), ...expectedFiles(this.#web)]);
+    await this.#fetch(this.#files(rolesOf(this.#app, request)), request);
   }
 
   /**
@@ -100,17 +108,18 @@ export class Model {
    *
    * `image` is an image file to begin with, fitted to the model's size; `mask` says what of it is repainted:
    * another file of its size, by its brightness, or a number for each pixel of the result, 1 to repaint and 0
-   * to keep.
+   * to keep. A control may have an `image` file, too, instead of `pixels`.
    *
    * @param {Wishes & Watch} request
    * @throws {MsdError}
    */
   async generate(request) {
     const watch = { signal: request.signal, onProgress: request.onProgress };
-    await this.fetch(watch);
+    await this.fetch({ ...watch, upscale: request.upscale, controls: request.controls });
     try {
       const pipeline = (this.#pipeline ??= await this.#open());
-      const whole = { ...request, image: await this.#initial(request) };
+      const controls = await Promise.all((request.controls ?? []).map((control) => this.#control(control)));
+      const whole = { ...request, image: await this.#initial(request), controls };
       const picture = await pipeline.generate(whole, watch);
       const backend = `${this.#web.runtime} in a browser, ${this.#gpu.precision}`;
       const metadata = metadataOf(this.#app, whole, backend, pipeline.remarks(whole));
@@ -123,17 +132,21 @@ export class Model {
   }
 
   /**
-   * Runs each network on this device's GPU, and returns what came of it: its JSON Schema is
-   * docs/web-verdict.schema.json.
+   * Runs each network on this device's GPU, of the optional ones those that are there, and returns what came
+   * of it: its JSON Schema is docs/web-verdict.schema.json.
    *
    * @param {{ repeats?: number } & Watch} [watch]
    */
   async verdict(watch = {}) {
-    await this.#fetch([...this.#files(), ...expectedFiles(this.#web)], watch);
+    const optional = await this.#optional();
+    const there = new Set(Object.keys(optional).filter((role) => optional[role].whole));
+    const networks = this.#web.networks.filter(({ role }) => !optional[role] || there.has(role));
+    const web = { ...this.#web, networks };
+    await this.#fetch([...this.#files(there), ...expectedFiles(web)], watch);
     await this.#pipeline?.trim();
     const open = (/** @type {string} */ role) => this.#openNetwork(role, watch.signal);
     const read = (/** @type {WebFile} */ file) => this.#store.read(file);
-    return judgeNetworks({ web: this.#web, app: this.#app, gpu: this.#gpu, open, read, ...watch });
+    return judgeNetworks({ web, app: this.#app, gpu: this.#gpu, open, read, ...watch });
   }
 
   /** Returns the bytes that models take on this device, and those that are free. */
@@ -164,6 +177,33 @@ export class Model {
     const file = mask instanceof Blob ? await readPhoto(mask, 'the mask') : null;
     const initial = initialImage(await readPhoto(image), this.#app.height, this.#app.width, { mask: file });
     return mask instanceof Uint8Array ? { ...initial, mask: Float32Array.from(mask) } : initial;
+  }
+
+  /**
+   * @param {Steering} control
+   * @returns {Promise<Control>}
+   */
+  async #control({ image, pixels, ...rest }) {
+    if (!image) return { ...rest, pixels: pixels ?? new Float32Array() };
+    const { height, width } = this.#app;
+    const fitted = initialImage(await readPhoto(image), height, width);
+    return { description: fitted.description, ...rest, pixels: fitted.pixels };
+  }
+
+  /**
+   * Returns of each optional network how many bytes are to be fetched, whether they are there, and what this
+   * GPU lacks for it.
+   */
+  async #optional() {
+    const { kind, limits } = this.#gpu;
+    const networks = this.#web.networks.filter(({ optional }) => optional);
+    const told = networks.map(async (network) => {
+      const files = networkFiles(network, kind);
+      const bytes = { total: bytesOf(files), there: await this.#store.arrived(files) };
+      const problems = shortfalls(limits, network.programs[kind]?.limits ?? {});
+      return [network.role, { bytes, whole: (await this.#store.missing(files)).length === 0, problems }];
+    });
+    return /** @type {Record<string, Optional>} */ (Object.fromEntries(await Promise.all(told)));
   }
 
   async #open() {
@@ -233,9 +273,13 @@ export class Model {
     await this.#store.fetch(files, this.#base, { signal: watch.signal, onProgress });
   }
 
-  /** Returns the files that generating needs on this GPU. */
-  #files() {
-    return filesOf(this.#web, this.#gpu.kind);
+  /**
+   * Returns the files that generating needs on this GPU, with optional networks of some roles.
+   *
+   * @param {{ has: (role: string) => boolean }} [roles]
+   */
+  #files(roles) {
+    return filesOf(this.#web, this.#gpu.kind, roles);
   }
 }
 

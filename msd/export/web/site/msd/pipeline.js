@@ -1,4 +1,4 @@
-import { controlOf, decoderOf, wiringOf } from './calls.js';
+import { controlOf, decoderOf, named, wiringOf } from './calls.js';
 import { requireControls, steeringOf } from './control.js';
 import { checkCancelled } from './errors.js';
 import { requireFinite } from './finite.js';
@@ -14,6 +14,8 @@ import { checkRequest } from './request.js';
 import { joined, runRows } from './rows.js';
 import { applyStep, changed, scheduleOf, takesNoise } from './schedule.js';
 import { encodedImage, factsFor, pixelsOf, startFrom } from './start.js';
+import { enlarged, upscalerOf } from './upscale.js';
+import { decodedLatent } from './vae-tiles.js';
 
 /**
  * @typedef {import('./manifest.js').AppManifest} AppManifest
@@ -32,7 +34,8 @@ import { encodedImage, factsFor, pixelsOf, startFrom } from './start.js';
  * used. After every `previewEvery` steps there is a preview; 0 means none. `image`, with a `mask` if a part
  * of it is to be repainted, begins the generation, of which `strength`, above 0 and at most 1, says how much
  * changes. What the mask keeps is pasted back, unless `paste` is false. ControlNets steer by the pictures of
- * `controls`; with `guess`, although the prompt does not describe them.
+ * `controls`; with `guess`, although the prompt does not describe them. `upscale`, true or the scale of the
+ * model's upscaler, enlarges the picture.
  *
  * @typedef {object} Request
  * @property {string} prompt
@@ -46,6 +49,7 @@ import { encodedImage, factsFor, pixelsOf, startFrom } from './start.js';
  * @property {boolean} [paste]
  * @property {import('./control.js').Control[]} [controls]
  * @property {boolean} [guess]
+ * @property {number | boolean} [upscale]
  */
 
 /**
@@ -108,6 +112,7 @@ export class Pipeline {
     const { image, steps } = request;
     checkRequest(request);
     requireControls(this.#app, request);
+    upscalerOf(this.#app, request);
     if (image) factsFor(this.#app, image);
     const remarks = this.remarks(request);
     if (remarks.length) watch.onProgress?.({ stage: 'remarks', remarks });
@@ -135,7 +140,20 @@ export class Pipeline {
     const start = startFrom(this.#app, request.image ?? null, initialNoise, ofImage);
     const values = prompts.map((own) => ({ ...ofImage, ...own }));
     const latents = await this.#denoise(request, schedule, guidance, values, start, watch);
-    return { ...(await this.#decode(request, this.#wiring.decoder, latents, watch)), latents };
+    const picture = await this.#decode(request, this.#wiring.decoder, latents, watch);
+    return { ...(await this.#enlarge(request, picture, watch)), latents };
+  }
+
+  /**
+   * @param {Request} request
+   * @param {Picture} picture
+   * @param {Watch} watch
+   */
+  async #enlarge(request, picture, watch) {
+    const upscaler = upscalerOf(this.#app, request);
+    if (!upscaler) return picture;
+    await this.#networks.release(this.#wiring.decoder.component);
+    return enlarged(this.#app, upscaler, await this.#take(upscaler.role, watch), picture, watch);
   }
 
   /**
@@ -352,8 +370,11 @@ export class Pipeline {
   async #decode({ image: initial, paste: pastes = true }, call, latent, watch) {
     const [decoder, file] = [await this.#take(call.component, watch), this.#file(call.component)];
     watch.onProgress?.({ stage: 'decoding' });
-    const [outputs] = await runRows(decoder, file, [rowInputs(call, file, { latent })]);
-    const image = outputs[call.outputs.find(({ kind }) => kind === 'image')?.tensor ?? ''];
+    const run = async (/** @type {import('./rows.js').Tensors} */ inputs) => {
+      checkCancelled(watch.signal);
+      return (await runRows(decoder, file, [inputs]))[0];
+    };
+    const image = await decodedLatent(call, file, latent, this.#app.latent, run);
     const rgba = pixels(requireFinite(image, `The image of the ${file.title}`));
     const shown = initial && pastes ? paste(rgba, initial) : rgba;
     return { rgba: shown, width: this.#app.width, height: this.#app.height };
@@ -373,15 +394,4 @@ export class Pipeline {
   #file(role) {
     return modelFile(this.#app, role);
   }
-}
-
-/**
- * Returns a call's outputs by the names of values.
- *
- * @param {Call} call
- * @param {Values} outputs
- * @returns {Values}
- */
-function named({ outputs: described }, outputs) {
-  return Object.fromEntries(described.map(({ value, tensor }) => [value, outputs[tensor]]));
 }

@@ -1,11 +1,12 @@
 import { MsdError } from './errors.js';
 import { requireFinite } from './finite.js';
-import { wiringOf } from './calls.js';
+import { sourcesOf, wiringOf } from './calls.js';
 import { maskedPixels } from './initial-image.js';
 import { atCells, hasPixels, rowInputs } from './inputs.js';
 import { imageFacts, modelFile } from './manifest.js';
 import { posteriorNoise } from './noise.js';
 import { noised } from './schedule.js';
+import { encodedPixels } from './vae-tiles.js';
 
 /**
  * @typedef {import('./calls.js').Call} Call
@@ -23,6 +24,9 @@ import { noised } from './schedule.js';
  *
  * @typedef {(call: Call, inputs: Record<string, Float32Array | Int32Array>) => Promise<Values>} RunCall
  */
+
+/** What encoders of images compute. */
+const LATENTS = ['moments', 'latents'];
 
 /** The stream of a seed's noise that latents are sampled with, by the pixels they are of. */
 const STREAMS = new Map([['image', 1], ['masked image', 2]]);
@@ -129,7 +133,10 @@ export async function encodedImage(manifest, image, seed, run) {
     const begins = call.outputs.some(({ value }) => value === initial);
     if (!hasPixels(call, pixels) || (begins && inpaints && image.strength === 1)) continue;
     const file = modelFile(manifest, call.component);
-    const outputs = await run(call, rowInputs(call, file, { pixels, values, numbers: sizesOf(manifest) }));
+    const shown = pixels[sourcesOf(call)[0].of ?? ''];
+    const outputs = call.outputs.some(({ kind }) => LATENTS.includes(kind))
+      ? await encodedPixels(call, file, shown, manifest, (inputs) => run(call, inputs))
+      : await run(call, rowInputs(call, file, { pixels, values, numbers: sizesOf(manifest) }));
     for (const output of call.outputs) {
       const latents = latentsOf(manifest, output, outputs[output.tensor], seed, streamOf(call));
       values[output.value] = requireFinite(latents, `The output of the ${file.title}`);

@@ -1,4 +1,6 @@
-import { check, damaged, integer, list, nullable, oneOf, parseFormat, record, text } from './shape.js';
+import {
+  boolean, check, damaged, integer, list, nullable, oneOf, parseFormat, record, text,
+} from './shape.js';
 
 /** The format of web-manifest.json that this library reads. */
 const FORMAT = 1;
@@ -40,11 +42,13 @@ const FORMAT = 1;
 
 /**
  * A network by its role in sd-manifest.json, and the operations of its .tflite file; `programs` for the
- * runtime 'msd', `model`, the .tflite file in shards, for 'litert'.
+ * runtime 'msd', `model`, the .tflite file in shards, for 'litert'. One that is `optional` is fetched when a
+ * picture needs it.
  *
  * @typedef {object} WebNetwork
  * @property {string} role
  * @property {number} operations
+ * @property {boolean | null} [optional]
  * @property {Record<string, WebProgram>} programs by kind: 'fp16', 'fp32', 'fp16-discrete', 'fp32-discrete'
  * @property {WebFile[]} model
  * @property {ExpectedOutputs | null} [expected]
@@ -92,6 +96,7 @@ const MANIFEST = {
   networks: list({
     role: text,
     operations: integer,
+    optional: nullable(boolean),
     programs: record(PROGRAM),
     model: list(webFile),
     expected: nullable(EXPECTED),

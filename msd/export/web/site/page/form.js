@@ -4,7 +4,10 @@ import { keep, kept } from './kept.js';
 /**
  * @typedef {import('./protocol.js').ModelFacts} ModelFacts
  * @typedef {import('./protocol.js').PictureRequest} PictureRequest
+ * @typedef {import('./optional.js').Optional} Optional
  * @typedef {import('./initial-image-view.js').InitialImageView} InitialImageView
+ * @typedef {import('./controls-view.js').ControlsView} ControlsView
+ * @typedef {import('./upscale-view.js').UpscaleView} UpscaleView
  * @typedef {{ prompt: string, negativePrompt: string, seed: string, steps: string, guidance: string }} Fields
  */
 
@@ -35,6 +38,10 @@ export class Form {
   #kept = kept(KEY) ?? {};
   /** @type {InitialImageView | null} */
   #initial = null;
+  /** @type {ControlsView | null} */
+  #controls = null;
+  /** @type {UpscaleView | null} */
+  #upscale = null;
 
   /** @param {(request: PictureRequest) => void} onSubmit */
   constructor(onSubmit) {
@@ -52,11 +59,13 @@ export class Form {
   }
 
   /**
-   * Offers what a model can do. What paints masks is fetched only for a model that begins from images.
+   * Offers what a model can do. What paints masks, takes pictures that steer or enlarges is fetched only for
+   * a model that does.
    *
    * @param {ModelFacts} facts
+   * @param {Optional} optional
    */
-  async offer(facts) {
+  async offer(facts, optional) {
     this.#facts = facts;
     const { steps, guidance } = this.#fields;
     steps.replaceChildren(...facts.steps.map((count) => create('option', { textContent: String(count) })));
@@ -66,7 +75,22 @@ export class Form {
     this.#write({ steps: this.#kept.steps });
     if (facts.image) this.#initial ??= new (await import('./initial-image-view.js')).InitialImageView();
     this.#initial?.offer(facts);
+    if (facts.controls.length)
+      this.#controls ??= new (await import('./controls-view.js')).ControlsView();
+    if (facts.upscaler) this.#upscale ??= new (await import('./upscale-view.js')).UpscaleView();
+    this.tell(optional);
     this.#show();
+  }
+
+  /**
+   * Says what the optional networks cost now.
+   *
+   * @param {Optional} optional
+   */
+  tell(optional) {
+    if (!this.#facts) return;
+    this.#controls?.offer(this.#facts, optional);
+    this.#upscale?.offer(this.#facts.upscaler, optional);
   }
 
   /**
@@ -147,6 +171,8 @@ export class Form {
       guidance: Number(guidance),
       previewEvery: this.#facts?.preview ? PREVIEW_EVERY : 0,
       ...this.#initial?.read(),
+      ...this.#controls?.read(),
+      ...this.#upscale?.read(),
     };
   }
 }

@@ -1,3 +1,4 @@
+import { UNREADABLE, drawCropped } from './cropped.js';
 import { create, find } from './element.js';
 import { MaskView } from './mask-view.js';
 
@@ -85,25 +86,13 @@ export class InitialImageView {
     this.#image = file;
     this.#mask.clear();
     try {
-      if (file) await this.#draw(file);
+      if (file) await drawCropped(this.#canvas, file);
     } catch {
       this.#image = null;
     }
     this.#show();
     if (file && !this.#image)
-      this.#refuse('This browser cannot read the file as an image. Choose a JPEG, PNG or WebP file.');
-  }
-
-  /** @param {File} file */
-  async #draw(file) {
-    const bitmap = await createImageBitmap(file);
-    const { width, height } = this.#canvas;
-    const scale = Math.max(width / bitmap.width, height / bitmap.height);
-    const [drawnWidth, drawnHeight] = [bitmap.width * scale, bitmap.height * scale];
-    const context = this.#canvas.getContext('2d');
-    context?.clearRect(0, 0, width, height);
-    context?.drawImage(bitmap, (width - drawnWidth) / 2, (height - drawnHeight) / 2, drawnWidth, drawnHeight);
-    bitmap.close();
+      this.#refuse(UNREADABLE);
   }
 
   #show() {

@@ -20,6 +20,8 @@ export function progressText(progress) {
       return denoising(progress);
     case 'decoding':
       return 'Decoding';
+    case 'enlarging':
+      return `Enlarging part ${progress.tile} of ${progress.tiles}`;
     case 'measuring':
       return `Measuring the ${progress.network}`;
   }
@@ -37,6 +39,8 @@ export function progressFraction(progress) {
       return progress.total ? progress.bytes / progress.total : null;
     case 'denoising':
       return progress.step / progress.steps;
+    case 'enlarging':
+      return (progress.tile - 1) / progress.tiles;
     default:
       return null;
   }

@@ -23,6 +23,8 @@
  * @property {boolean} preview whether a network decodes previews
  * @property {{ required: boolean, inpaints: boolean, strengths: Record<string, number[]> } | null} image how
  * it   reads an image: the strengths by number of steps; whether it needs one, and a mask where it `inpaints`
+ * @property {{ name: string, role: string }[]} controls its ControlNets
+ * @property {{ role: string, scale: number } | null} upscaler
  * @property {string} example a prompt to begin with, empty where none is known
  * @property {string | null} licence
  *
@@ -33,6 +35,8 @@
  * @typedef {object} Inspection
  * @property {ModelFacts} model
  * @property {{ total: number, there: number }} bytes of all files, and of those that are on this device
+ * @property {Record<string, { bytes: { total: number, there: number }, problems: string[] }>} optional the
+ * networks that are fetched when a picture needs them, by their roles, and what the GPU lacks for them
  * @property {number} memory bytes that generating needs at its peak, 0 where it is unknown
  * @property {GpuFacts} gpu
  * @property {Space} space
@@ -47,6 +51,9 @@
  * @property {Blob} [image] a file of the user's
  * @property {Uint8Array} [mask] 1 where the picture is repainted, for each of its pixels
  * @property {number} [strength]
+ * @property {{ name: string, image: Blob, scale: number, begin: number, until: number }[]} [controls]
+ * @property {boolean} [guess]
+ * @property {number} [upscale]
  *
  * @typedef {{ png: Blob, width: number, height: number, metadata: Record<string, unknown> }} Generated
  *

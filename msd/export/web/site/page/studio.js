@@ -123,6 +123,7 @@ export class Studio {
     const seconds = (performance.now() - began) / 1000;
     await this.#keep(request, made, seconds);
     announce(`The picture is done. Its seed is ${request.seed}.`);
+    if (request.upscale || request.controls) await this.#inspectQuietly();
   }
 
   /** Whether the GPU may be used now, and why not. */
@@ -138,10 +139,10 @@ export class Studio {
 
   /** @param {Inspection} inspection */
   async #show(inspection) {
-    const { gpu, model, space } = inspection;
+    const { gpu, model, optional, space } = inspection;
     this.#stageReport.clear();
     this.#checks.show(inspection);
-    await this.#form.offer(model);
+    await this.#form.offer(model, optional);
     this.#space.show(space);
     find(HTMLElement, 'slower').hidden = gpu.precision === 'fp16' || gpu.problems.length > 0;
     const licence = model.licence ? ` Its licence: ${model.licence}.` : '';
@@ -249,6 +250,7 @@ export class Studio {
       this.#inspection = /** @type {Inspection} */ (await this.#client.call('inspect'));
       this.#checks.show(this.#inspection);
       this.#space.show(this.#inspection.space);
+      this.#form.tell(this.#inspection.optional);
     } catch {
       // What was known before still tells more than nothing.
     }

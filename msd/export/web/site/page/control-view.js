@@ -1,0 +1,131 @@
+import { UNREADABLE, drawCropped } from './cropped.js';
+import { button, create } from './element.js';
+import { costOf, obstacleOf } from './optional.js';
+
+/**
+ * @typedef {import('./protocol.js').ModelFacts} ModelFacts
+ * @typedef {import('./protocol.js').PictureRequest} PictureRequest
+ */
+
+const MOST_SCALE = '1000';
+
+/** The picture by which one ControlNet steers, cut as the model will see it, and how much it counts. */
+export class ControlView {
+  #file;
+  #canvas;
+  #scale;
+  #begin;
+  #until;
+  #tools;
+  #note = create('p', { className: 'quiet' });
+  /** @type {File | null} */
+  #picture = null;
+  #told = '';
+  #control;
+  #onChange;
+
+  /**
+   * @param {{ name: string, role: string }} control
+   * @param {number} index of it among the model's
+   * @param {{ width: number, height: number }} size of pictures
+   * @param {() => void} onChange called when a picture is chosen or removed
+   */
+  constructor(control, index, { width, height }, onChange) {
+    this.#control = control;
+    this.#onChange = onChange;
+    const id = `control-${index}`;
+    const field = (/** @type {string} */ name, /** @type {Partial<HTMLInputElement>} */ settings) =>
+      create('input', { id: `${id}-${name}`, ...settings });
+    const part = { type: 'number', min: '0', max: '1', step: 'any', required: true };
+    this.#file = field('file', { type: 'file', accept: 'image/*' });
+    this.#scale = field('scale', { ...part, min: `-${MOST_SCALE}`, max: MOST_SCALE, value: '1' });
+    this.#begin = field('begin', { ...part, value: '0' });
+    this.#until = field('until', { ...part, value: '1' });
+    const ariaLabel = `The picture for ${control.name}, as the model will see it`;
+    this.#canvas = create('canvas', { width, height, ariaLabel, role: 'img' });
+    const remove = button('Remove the picture', () => this.#remove());
+    this.#tools = create(
+      'div',
+      { hidden: true },
+      create('div', { className: 'easel' }, this.#canvas),
+      create('div', { className: 'row' }, ...this.#numbers(), remove),
+    );
+    this.element = create(
+      'fieldset',
+      {},
+      create('legend', { textContent: control.name }),
+      labelled('Picture', this.#file),
+      this.#tools,
+      this.#note,
+    );
+    this.#file.addEventListener('change', () => this.#choose(this.#file.files?.[0] ?? null));
+    for (const each of [this.#begin, this.#until]) each.addEventListener('input', () => this.#validate());
+    this.#validate();
+  }
+
+  /**
+   * Says what the ControlNet costs, or why it cannot run here.
+   *
+   * @param {import('./optional.js').Optional} optional
+   */
+  tell(optional) {
+    const obstacle = obstacleOf(optional, this.#control.role);
+    this.#file.disabled = Boolean(obstacle);
+    this.#told = obstacle || costOf(optional, this.#control.role);
+    this.#note.textContent = this.#told;
+  }
+
+  /**
+   * Returns the control, none where no picture is chosen.
+   *
+   * @returns {NonNullable<PictureRequest['controls']>}
+   */
+  read() {
+    if (!this.#picture || this.#file.disabled) return [];
+    const [scale, begin, until] = [this.#scale, this.#begin, this.#until].map(({ value }) => Number(value));
+    return [{ name: this.#control.name, image: this.#picture, scale, begin, until }];
+  }
+
+  #numbers() {
+    const named = { Scale: this.#scale, From: this.#begin, Until: this.#until };
+    return Object.entries(named).map(([text, input]) => labelled(text, input));
+  }
+
+  /** @param {File | null} file */
+  async #choose(file) {
+    this.#picture = file;
+    let refusal = '';
+    try {
+      if (file) await drawCropped(this.#canvas, file);
+    } catch {
+      this.#picture = null;
+      refusal = UNREADABLE;
+    }
+    this.#file.setCustomValidity(refusal);
+    this.#note.textContent = refusal || this.#told;
+    this.#tools.hidden = !this.#picture;
+    this.#validate();
+    this.#onChange();
+  }
+
+  #remove() {
+    this.#file.value = '';
+    this.#choose(null);
+    this.#file.focus();
+  }
+
+  /** Numbers that nobody sees keep no picture from being generated. */
+  #validate() {
+    for (const input of [this.#scale, this.#begin, this.#until]) input.disabled = !this.#picture;
+    const ordered = Number(this.#begin.value) < Number(this.#until.value);
+    this.#until.setCustomValidity(ordered ? '' : 'It should end after it begins.');
+  }
+}
+
+/**
+ * @param {string} text
+ * @param {HTMLInputElement} input
+ */
+function labelled(text, input) {
+  return create('div', {}, create('label', { htmlFor: input.id, textContent: text }), input);
+}

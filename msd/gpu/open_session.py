@@ -1,0 +1,73 @@
+"""A file as a session on a device: from the cache of compiled programs, or compiled and put there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from msd.errors import BadBundle
+from msd.gpu.compile import compile_model
+from msd.gpu.device import OpenDevice
+from msd.gpu.fuse import Switches
+from msd.gpu.phases import Phases
+from msd.gpu.program_cache import entry_of, forget, read_entry, written_entry
+from msd.gpu.session import Session
+from msd.graph import tflite
+
+
+@dataclass(frozen=True)
+class OpenedFile:
+    """A session of a file of `operations`, and remarks for people, a clause each."""
+
+    session: Session
+    operations: int
+    remarks: tuple[str, ...] = ()
+
+
+def open_session(path: Path, device: OpenDevice, switches: Switches, phases: Phases) -> OpenedFile:
+    """Return the session of a file; `phases` says what took how long, and "cache" that it came from there.
+
+    Raises what `msd.gpu.compile.compile_file` and Session raise.
+    """
+    entry = entry_of(path, device, switches)
+    if entry is None:
+        return _compiled(path, device, switches, phases, None)
+    try:
+        if opened := _cached(entry, device, phases):
+            return opened
+    except BadBundle as problem:
+        forget(entry)
+        remark = f"its compiled program in the cache was unusable and was made anew: {problem}"
+        return _compiled(path, device, switches, phases, entry, (remark,))
+    return _compiled(path, device, switches, phases, entry)
+
+
+def _cached(entry: Path, device: OpenDevice, phases: Phases) -> OpenedFile | None:
+    begin = perf_counter()
+    found = read_entry(entry)
+    if found is None:
+        return None
+    phases.add("cache", begin, perf_counter())
+    program, operations = found
+    return OpenedFile(Session(program, device, phases), operations)
+
+
+def _compiled(
+    path: Path,
+    device: OpenDevice,
+    switches: Switches,
+    phases: Phases,
+    entry: Path | None,
+    remarks: tuple[str, ...] = (),
+) -> OpenedFile:
+    with phases.time("read"):
+        model = tflite.read(path)
+    operations = len(model.main.ops)
+    with phases.time("compile"):
+        program = compile_model(model, device.gpu, switches)
+    if entry is None:
+        return OpenedFile(Session(program, device, phases), operations)
+    with written_entry(entry, program, operations, device.gpu.half) as kept:
+        session = Session(kept, device, phases)
+    return OpenedFile(session, operations, remarks)

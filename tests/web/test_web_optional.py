@@ -1,0 +1,102 @@
+"""A picture that begins from one, is steered, decoded in tiles and enlarged.
+
+Real files, the real server, a real browser, SwiftShader's GPU.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from diffusers import UNet2DConditionModel
+from PIL import Image
+
+from msd.bundle import Bundle, open_bundle
+from msd.cli import msd
+from msd.graph.parity import psnr
+from msd.run.runtime.control_file import ControlFile, read_control
+from msd.run.runtime.needs import read_initial_image
+from msd.run.runtime.pipeline import Pipeline
+from tests import checkpoints, controlnets, photos, upscalers
+from tests.upscalers import Compact
+from tests.web.real_site import address_of, fetch_model, generate, open_page, saved
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+PROMPT, SEED, STEPS = "a hill", 5, 2
+HEIGHT, WIDTH = 256, 192
+"""Two tiles of the upscaler, one above the other, and tiles of the autoencoder of 128 by 128."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle with a ControlNet and an upscaler of 4 times, its page, and a picture that steers."""
+    folder = tmp_path_factory.mktemp("optional")
+    checkpoints.write(folder / "source", checkpoints.SD15)
+    unet = UNet2DConditionModel.from_pretrained(folder / "source/unet")
+    controlnets.write(folder / "edges", unet, **controlnets.OF_SD15)
+    network = upscalers.make(Compact, scale=4, features=8, convs=1)
+    torch.save({"params": network.state_dict()}, folder / "compact.pth")
+    sizes = ["--height", HEIGHT, "--width", WIDTH, "--steps", STEPS, "--recipe", "float32"]
+    sizes += ["--vae-tile", 128, "--also", "vae_encoder"]
+    parts = ["--controlnet", f"{folder / 'edges'}:canny", "--upscaler", folder / "compact.pth"]
+    run_msd("convert", folder / "source", "-o", folder / "bundle", *sizes, *parts)
+    said = run_msd("export-web", folder / "bundle", "-o", folder / "site")
+    assert "a picture that needs the upscaler fetches" in said
+    Image.fromarray(photos.colours(300, 200, seed=3)[..., :3]).save(folder / "picture.png")
+    return folder
+
+
+def run_msd(*words: object) -> str:
+    result = CliRunner().invoke(msd, [*map(str, words)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def wanted(bundle: Bundle, picture: Path) -> np.ndarray:
+    control = read_control(bundle, ControlFile("canny", picture, 0.75), 0.0, 0.5)
+    image = read_initial_image(bundle, picture)
+    with Pipeline(bundle) as pipeline:
+        made = pipeline.generate(
+            PROMPT, seed=SEED, steps=STEPS, image=image, strength=1.0, controls=[control], upscale=4
+        )
+    return made.pixels
+
+
+def test_a_picture_is_steered_and_enlarged_as_the_runtime_does(browser: Browser, folder: Path) -> None:
+    """What it needs more is fetched for it, and not before."""
+    problems: list[str] = []
+    with address_of(folder / "site") as address:
+        page = open_page(browser, address, problems)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        fetch_model(page)
+        programs = {url.rsplit("/", 1)[1].split(".")[0] for url in asked if "/programs/" in url}
+        assert programs == {"text_encoder", "unet", "vae_decoder", "vae_encoder"}
+        page.click("#initial summary")
+        page.set_input_files("#image-file", folder / "picture.png")
+        page.select_option("#strength", "1")
+        page.click("#controls summary")
+        page.set_input_files("#control-0-file", folder / "picture.png")
+        page.fill("#control-0-scale", "0.75")
+        page.fill("#control-0-until", "0.5")
+        page.check("#upscale")
+        assert "MB more" in page.inner_text("#upscale-note")
+        generate(page, PROMPT, SEED)
+        page.wait_for_function("() => document.getElementById('upscale-note').textContent === ''")
+        path = saved(page, "#save", folder)
+        page.close()
+    assert problems == []
+    expected = wanted(open_bundle(folder / "bundle"), folder / "picture.png")
+    assert expected.shape == (4 * HEIGHT, 4 * WIDTH, 3)
+    with Image.open(path) as image:
+        found = np.asarray(image.convert("RGB"))
+        texts = image.text  # type: ignore[attr-defined]
+    assert psnr(expected.astype(float), found.astype(float)) >= 60
+    assert texts["upscale"] == "4"
+    assert texts["controls"].startswith("canny at 0.75, from 0 until 0.5 by picture.png: 200×300 pixels")

@@ -1,0 +1,215 @@
+"""Compiled programs in the cache: what is opened again is not compiled again, and computes the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msd.files import scratch
+from msd.gpu import program_cache
+from msd.gpu.device import OpenDevice
+from msd.gpu.fuse import Switches
+from msd.gpu.open_session import OpenedFile, open_session
+from msd.gpu.phases import Phases
+from msd.gpu.program_cache import entry_of
+from msd.gpu.store import NAME
+from msd.graph.ir.weights import Array
+from msd.run.runners.backends.webgpu import WebGpuProcess
+from msd.run.runners.random_inputs import random_inputs
+from msd.run.runners.runner import Conditions
+from tests import tiny_models
+from tests.webgpu_device import device
+
+COMPILED = ["read", "compile", "constants", "upload", "pipelines"]
+CACHED = ["cache", "constants", "upload", "pipelines"]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MSD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "programs"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tiny_models.save("two_by_two", tmp_path)
+
+
+def opened(
+    path: Path, on: OpenDevice | None = None, switches: Switches | None = None
+) -> tuple[OpenedFile, list[str]]:
+    """Return an opened file, and the parts of opening it."""
+    phases = Phases()
+    file = open_session(path, on or device(), switches or Switches(), phases)
+    return file, sorted((phase.name for phase in phases.all), key=[*COMPILED, *CACHED].index)
+
+
+def parts(path: Path, on: OpenDevice | None = None, switches: Switches | None = None) -> list[str]:
+    """Return the parts of opening a file, which is closed again."""
+    file, found = opened(path, on, switches)
+    file.session.close()
+    return found
+
+
+def outputs(file: OpenedFile) -> dict[str, Array]:
+    """Return what a file computes of numbers from a seed."""
+    rng = np.random.default_rng(0)
+    ports = file.session.program.inputs.items()
+    with file.session as session:
+        return session.run({name: rng.standard_normal(port.shape, np.float32) for name, port in ports})
+
+
+def test_the_second_opening_compiles_nothing_and_computes_the_same(cache: Path, path: Path) -> None:
+    first, found = opened(path)
+    assert sorted(found) == sorted(COMPILED)
+    second, again = opened(path)
+    assert sorted(again) == sorted(CACHED)
+    assert (first.operations, first.remarks) == (second.operations, second.remarks)
+    here, there = outputs(first), outputs(second)
+    assert here
+    for name, value in here.items():
+        np.testing.assert_array_equal(there[name], value)
+    assert [entry.parent for entry in cache.glob(f"*/{NAME}")] == [entry_of(path, device(), Switches())]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda opened: replace(opened, driver="another"),
+        lambda opened: replace(opened, name="another"),
+        lambda opened: replace(opened, gpu=replace(opened.gpu, enough_workgroups=5)),
+    ],
+)
+def test_another_gpu_or_driver_has_an_entry_of_its_own(
+    cache: Path, path: Path, other: Callable[[OpenDevice], OpenDevice]
+) -> None:
+    parts(path)
+    assert "compile" in parts(path, other(device()))
+    assert "compile" not in parts(path)
+
+
+def test_other_optimisations_have_an_entry_of_their_own(cache: Path, path: Path) -> None:
+    parts(path)
+    assert "compile" in parts(path, switches=Switches(winograd=False))
+
+
+def test_other_code_misses(cache: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts(path)
+    monkeypatch.setattr(program_cache, "code_fingerprint", lambda *places: "another")
+    assert "compile" in parts(path)
+
+
+def test_a_file_that_was_written_again_misses(cache: Path, path: Path) -> None:
+    """Though its content, its size and even its time are the same."""
+    parts(path)
+    content, times = path.read_bytes(), path.stat()
+    path.write_bytes(content)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert "compile" in parts(path)
+
+
+def test_what_is_gone_after_the_run_is_not_kept(cache: Path) -> None:
+    with scratch.scratch_folder() as folder:
+        assert "compile" in parts(tiny_models.save("two_by_two", folder))
+    assert not list(cache.glob("*"))
+
+
+def flip(entry: Path) -> None:
+    """Change one bit of a constant."""
+    binary = next(entry.glob("*.bin"))
+    content = bytearray(binary.read_bytes())
+    content[0] ^= 1
+    binary.write_bytes(content)
+
+
+def cut(entry: Path) -> None:
+    """Cut program.json off."""
+    (entry / NAME).write_bytes((entry / NAME).read_bytes()[:-9])
+
+
+def remove(entry: Path) -> None:
+    """Delete the constants."""
+    next(entry.glob("*.bin")).unlink()
+
+
+@pytest.mark.parametrize("damage", [flip, cut, remove])
+def test_a_damaged_entry_is_made_anew_and_said(
+    cache: Path, path: Path, damage: Callable[[Path], None]
+) -> None:
+    first, _ = opened(path)
+    entry = entry_of(path, device(), Switches())
+    assert entry is not None
+    damage(entry)
+    second, found = opened(path)
+    assert "compile" in found
+    (remark,) = second.remarks
+    assert remark.startswith("its compiled program in the cache was unusable and was made anew: ")
+    assert str(entry) in remark
+    third, again = opened(path)
+    assert "cache" in again
+    wanted, mine, kept = (outputs(file) for file in (first, second, third))
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(mine[name], value)
+        np.testing.assert_array_equal(kept[name], value)
+
+
+def test_an_entry_gets_its_name_when_it_is_whole(
+    cache: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError("no space left on the device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(program_cache._EntryWriter, "_written", full)
+        file, _ = opened(path)
+        assert outputs(file)
+    assert not list(cache.glob("*"))
+    assert "compile" in parts(path)
+    assert "cache" in parts(path)
+
+
+def test_the_least_recently_used_entries_make_room(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tiny_models.save("two_by_two", folder) for folder in _folders(tmp_path, 3)]
+    entries = [entry_of(path, device(), Switches()) for path in paths]
+    for path, entry in zip(paths[:2], entries, strict=False):
+        parts(path)
+        assert entry is not None
+        os.utime(entry / NAME, (1, 1))
+    assert "cache" in parts(paths[0])
+    used = sum(file.stat().st_size for file in cache.glob("*/*"))
+    monkeypatch.setattr(program_cache, "MOST_BYTES", used + used // 4)
+    parts(paths[2])
+    assert [entry is not None and entry.exists() for entry in entries] == [True, False, True]
+
+
+def _folders(root: Path, count: int) -> list[Path]:
+    folders = [root / str(number) for number in range(count)]
+    for folder in folders:
+        folder.mkdir()
+    return folders
+
+
+def test_no_room_for_an_entry_is_no_failure(cache: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program_cache, "MOST_BYTES", 0)
+    assert "compile" in parts(path)
+    assert not list(cache.glob("*"))
+
+
+def test_the_process_tells_its_parent_how_it_opened_the_file(cache: Path, path: Path) -> None:
+    results = []
+    for expected in ("compile", "cache"):
+        with WebGpuProcess(path, Conditions()) as process:
+            names = [phase.name for phase in process.opening.phases]
+            assert names[0] == "device"
+            assert expected in names
+            assert all(0 <= phase.seconds < 600 for phase in process.opening.phases)
+            results.append(process.run(random_inputs(process.inputs.values())))
+    for name, value in results[0].items():
+        np.testing.assert_array_equal(results[1][name], value)
