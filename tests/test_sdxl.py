@@ -27,8 +27,10 @@ from msd.errors import BadCheckpoint
 from msd.export.app import manifest
 from msd.export.app.manifest import NAME
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
+from msd.graph import tflite
 from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr
+from msd.measure.blockwise.labels import label
 from msd.run.runners.engine import Engine
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runners.random_inputs import random_inputs
@@ -375,3 +377,9 @@ def test_a_unet_that_takes_more_than_latents_is_refused(
     ):
         msd.convert(source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_triangle_that_finds_the_end_is_no_block(bundle: Bundle) -> None:
+    """Else a mixed recipe would name it, and it holds no weights to store."""
+    graph = tflite.read(bundle.path("text_encoder_2")).main
+    assert {*label(graph).values()} == {"embeddings", *(f"encoder.layers.{n}" for n in range(4))}

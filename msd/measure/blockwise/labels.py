@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+
 from msd.compress.encoding.encode import SMALLEST
 from msd.graph.ir import Graph, Op, Tensor
 from msd.graph.ir.split import split_graph
@@ -80,19 +82,22 @@ def learned_weights(op: Op) -> Iterator[Tensor]:
 
 
 def is_learned(tensor: Tensor) -> bool:
-    """Whether the tensor is a large constant that no rewrite created, and no mask of attention."""
+    """Whether the tensor is a large constant that no rewrite created, and no mask or selection."""
     is_matrix = sum(n > 1 for n in tensor.shape) > 1
     is_large = tensor.data is not None and tensor.size >= SMALLEST and is_matrix
-    return is_large and "~" not in tensor.name and not _is_mask(tensor)
+    return is_large and "~" not in tensor.name and not _selects(tensor)
 
 
-def _is_mask(tensor: Tensor) -> bool:
-    """Whether a constant holds zeros and one number that softmax makes zero, as causal attention adds."""
+def _selects(tensor: Tensor) -> bool:
+    """Whether a constant only lets places through: a mask that causal attention adds, or zeros and ones.
+
+    A mask holds zeros and one number that softmax makes zero. SDXL's second text encoder finds the first of
+    its end tokens by a triangle of ones.
+    """
     if tensor.dtype != "FLOAT32" or tensor.size > SMALL:
         return False
-    values = tensor.weights.load()
-    lowest = values.min()
-    return bool(lowest <= MASKED and ((values == 0) | (values == lowest)).all())
+    values = {*np.unique(tensor.weights.load()).tolist()}
+    return values == {0.0, 1.0} or (min(values) <= MASKED and values <= {0.0, min(values)})
 
 
 def block_of(path: str) -> str:
