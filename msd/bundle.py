@@ -109,8 +109,8 @@ class Configuration:
     `networks`: "msd" for our own, "keras-cv" for keras-cv's. `prompt_chunks`: how many outputs of the text
     encoder the denoiser takes. `sizes` lists all image sizes of several, `height` and `width` the first's.
     `spelling`, `attention` and `interface` are named if not msd's own. `controls` are ControlNets, inside the
-    denoiser if `fused_controls`, `vae_tile` pixels a side of the autoencoder's tiles; `split`: the U-Net is two
-    files. In the file, each component's settings stand under its name.
+    denoiser if `fused_controls`, `vae_tile` a tile's pixels a side; `split`: the U-Net is two files. In the
+    file, each component's settings stand under its name.
     """
 
     height: int
