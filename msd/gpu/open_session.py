@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
-from msd.errors import BadBundle
+from msd.errors import BadBundle, DelegateFailed
 from msd.gpu.compile import compile_model
 from msd.gpu.device import OpenDevice
 from msd.gpu.fuse import Switches
@@ -28,8 +28,20 @@ class OpenedFile:
 def open_session(path: Path, device: OpenDevice, switches: Switches, phases: Phases) -> OpenedFile:
     """Return the session of a file; `phases` says what took how long, and "cache" that it came from there.
 
-    Raises what `msd.gpu.compile.compile_file` and Session raise.
+    Where the GPU refuses a shader with matrix units, an experiment of Dawn, the file runs without them and a
+    remark says so. Raises what `msd.gpu.compile.compile_file` and Session raise.
     """
+    try:
+        return _opened(path, device, switches, phases)
+    except DelegateFailed as problem:
+        if device.gpu.matrix is None or not switches.matrices:
+            raise
+        opened = _opened(path, device, replace(switches, matrices=False), phases)
+        remark = f"it runs without the GPU's matrix units, whose shaders were refused: {problem}"
+        return replace(opened, remarks=(remark, *opened.remarks))
+
+
+def _opened(path: Path, device: OpenDevice, switches: Switches, phases: Phases) -> OpenedFile:
     entry = entry_of(path, device, switches)
     if entry is None:
         return _compiled(path, device, switches, phases, None)

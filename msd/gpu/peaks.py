@@ -7,10 +7,11 @@ that this GPU does through this implementation of WebGPU.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from msd.errors import DelegateFailed
 from msd.gpu.assemble import Named, assemble
 from msd.gpu.device import OpenDevice
 from msd.gpu.gpu import Gpu
@@ -47,7 +48,19 @@ class Peaks:
 
 
 def measure_peaks(device: OpenDevice) -> Peaks:
-    """Return the peaks of a device that has timestamp queries; raises DelegateFailed as Session does."""
+    """Return the peaks of a device that has timestamp queries, without matrix units if it refuses those.
+
+    Raises DelegateFailed as Session does.
+    """
+    try:
+        return _measured(device)
+    except DelegateFailed:
+        if device.gpu.matrix is None:
+            raise
+        return _measured(replace(device, gpu=replace(device.gpu, matrix=None)))
+
+
+def _measured(device: OpenDevice) -> Peaks:
     gpu = device.gpu
     trials = {"nothing": _nothing(gpu), "bytes": _reading(gpu), "flops": _multiplying(gpu)}
     if gpu.matrix:

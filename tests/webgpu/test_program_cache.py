@@ -10,19 +10,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from msd.errors import DelegateFailed
 from msd.files import scratch
+from msd.gpu import open_session as open_session_module
 from msd.gpu import program_cache
+from msd.gpu.compile import compile_model
 from msd.gpu.device import OpenDevice
 from msd.gpu.fuse import Switches
+from msd.gpu.gpu import MatrixUnit
 from msd.gpu.open_session import OpenedFile, open_session
 from msd.gpu.phases import Phases
+from msd.gpu.program import Program
 from msd.gpu.program_cache import entry_of
 from msd.gpu.store import NAME
+from msd.graph import tflite
+from msd.graph.ir import Model
 from msd.graph.ir.weights import Array
 from msd.run.runners.backends.webgpu import WebGpuProcess
 from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.runner import Conditions
 from tests import tiny_models
+from tests.harness import build
 from tests.webgpu_device import device
 
 COMPILED = ["read", "compile", "constants", "upload", "pipelines"]
@@ -213,3 +221,36 @@ def test_the_process_tells_its_parent_how_it_opened_the_file(cache: Path, path: 
             results.append(process.run(random_inputs(process.inputs.values())))
     for name, value in results[0].items():
         np.testing.assert_array_equal(results[1][name], value)
+
+
+class RefusedMatrices:
+    """A stand-in for Session on a GPU that refuses shaders with matrix units, which no machine here has."""
+
+    def __init__(self, program: Program, on: OpenDevice, phases: Phases) -> None:
+        if any("subgroupMatrix" in pipeline.wgsl for pipeline in program.pipelines):
+            raise DelegateFailed("its shaders were refused")
+        self.program = program
+
+
+def test_a_gpu_that_refuses_matrix_units_runs_without_them_and_says_so(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "wide.tflite"
+    sides = {"a": (2, 128, 128), "b": (2, 128, 128)}
+    tflite.write(Model([build(lambda new, a, b: new.BATCH_MATMUL(a, b), **sides)]), path)
+    claiming = replace(device(), gpu=replace(device().gpu, half=True, matrix=MatrixUnit(16, 16, 16, 32)))
+    assert "subgroupMatrix" in str(compile_model(tflite.read(path), claiming.gpu, Switches()).pipelines)
+    monkeypatch.setattr(open_session_module, "Session", RefusedMatrices)
+    file = open_session(path, claiming, Switches(), Phases())
+    assert "subgroupMatrix" not in str(file.session.program.pipelines)
+    (remark,) = file.remarks
+    assert remark.startswith(
+        "it runs without the GPU's matrix units, whose shaders were refused: its shaders"
+    )
+    monkeypatch.setattr(RefusedMatrices, "__init__", refuse)
+    with pytest.raises(DelegateFailed, match="refused"):
+        open_session(path, device(), Switches(), Phases())
+
+
+def refuse(*arguments: object) -> None:
+    raise DelegateFailed("its shaders were refused")
