@@ -42,8 +42,6 @@ class Settings:
 
     rules: Sequence[Rewrite]
     recipe: Recipe = field(default_factory=lambda: find_recipe(DEFAULT))
-    recipe_named: bool = True
-    smaller_because: str = ""
     components: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     batch: int = 1
@@ -73,6 +71,8 @@ class Settings:
     jobs: int | None = None
     attention: str = "products"
     interface: ClientInterface | None = None
+    recipe_named: bool = True
+    smaller_because: str = ""
 
     def __post_init__(self) -> None:
         """Raise BadConfig where a composite or an interface was asked for, and something else forbids it."""
