@@ -136,6 +136,10 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
         ("--fuse-control", "--controlnet", CANNY, "--prune", "10%"),
         "pruning the unet would prune the ControlNets inside it too; leave out --fuse-control",
     ),
+    "halves": (
+        ("--fuse-control", "--controlnet", CANNY, "--split"),
+        "--split writes the unet as two files, and --fuse-control puts ControlNets inside it",
+    ),
     "prompts": (
         ("--fuse-control", "--controlnet", CANNY, "--calibration", "random-words", "--component", "unet"),
         "prompts have no pictures by which the ControlNets inside the unet steer",

@@ -232,10 +232,15 @@ def _require_bound(job: Job) -> None:
 
 
 def _require_fusible(job: Job) -> None:
-    """Refuse ControlNets inside a denoiser that is pruned, or rounded for inputs that steer it by nothing."""
+    """Refuse ControlNets inside a denoiser that is split, pruned, or rounded for inputs without pictures."""
     settings, denoiser = job.settings, job.family.denoiser.name
     if not settings.fuse_control:
         return
+    if settings.split:
+        raise BadConfig(
+            f"--split writes the {denoiser} as two files, and --fuse-control puts ControlNets inside it; leave"
+            " out one of the two"
+        )
     if denoiser in job.pruned_components:
         raise BadConfig(
             f"pruning the {denoiser} would prune the ControlNets inside it too; leave out --fuse-control, or"
