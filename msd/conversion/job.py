@@ -238,8 +238,8 @@ def _require_fusible(job: Job) -> None:
         return
     if settings.split:
         raise BadConfig(
-            f"--split writes the {denoiser} as two files, and --fuse-control puts ControlNets inside it; leave"
-            " out one of the two"
+            f"--split writes the {denoiser} as two files, and --fuse-control puts ControlNets inside it;"
+            " leave out one of the two"
         )
     if denoiser in job.pruned_components:
         raise BadConfig(

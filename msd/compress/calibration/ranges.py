@@ -116,14 +116,19 @@ def _larger(a: float, b: float) -> float:
 
 
 def _probes(graph: Graph, watched: Iterable[tuple[int, Op]]) -> dict[str, Tensor]:
-    """Add operations to `graph` that measure the largest results and sums; return their results by name."""
-    new, probes = Build("probe"), dict[str, Tensor]()
+    """Add operations to `graph` that measure the largest results and sums; return their results by name.
+
+    Each stands behind the operation that it measures, so that the memory of a result is free after it.
+    """
+    new, probes, behind = Build("probe"), dict[str, Tensor](), dict[int, list[Op]]()
     for i, op in watched:
+        first = len(new.ops)
         peaks = [_peak(new, new.ABS(t)) for t in op.outputs if t.dtype == "FLOAT32"]
         probes[f"result {i}"] = reduce(new.MAXIMUM, peaks)
         if op.kind in TWINS:
             probes[f"sums {i}"] = _peak(new, TWINS[op.kind](new, op))
-    graph.ops += new.ops
+        behind[i] = new.ops[first:]
+    graph.ops = [each for i, op in enumerate(graph.ops) for each in (op, *behind.get(i, ()))]
     return probes
 
 
