@@ -12,6 +12,8 @@
  * @typedef {import('../msd/progress.js').Picture} Pixels
  * @typedef {import('../msd/progress.js').Progress} Progress
  *
+ * @typedef {{ role: string, scale: number } | null} Enlarging
+ *
  * @typedef {object} ModelFacts
  * @property {string} name
  * @property {number} width pixels of a picture
@@ -24,7 +26,7 @@
  * @property {{ required: boolean, inpaints: boolean, strengths: Record<string, number[]> } | null} image how
  * it   reads an image: the strengths by number of steps; whether it needs one, and a mask where it `inpaints`
  * @property {{ name: string, role: string }[]} controls its ControlNets
- * @property {{ role: string, scale: number } | null} upscaler
+ * @property {Enlarging} upscaler
  * @property {string} example a prompt to begin with, empty where none is known
  * @property {string | null} licence
  *

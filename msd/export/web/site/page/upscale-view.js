@@ -1,7 +1,7 @@
 import { find } from './element.js';
 import { costOf, obstacleOf } from './optional.js';
 
-/** @typedef {import('./protocol.js').ModelFacts['upscaler']} Upscaler */
+/** @typedef {import('./protocol.js').Enlarging} Upscaler */
 
 /** Whether a picture is enlarged. */
 export class UpscaleView {
