@@ -13,7 +13,7 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.conversion.sources import hub
-from msd.conversion.sources.hub import local_checkpoint, needed_files
+from msd.conversion.sources.hub import files_of_controlnet, local_checkpoint, local_controlnet, needed_files
 from msd.errors import BadCheckpoint
 from tests.checkpoints import TINY, write
 from tests.played_hub import PlayedHub, played_hub
@@ -166,3 +166,41 @@ def test_shards_and_variants_are_chosen_as_they_are_read() -> None:
     assert needed_files([*files, "vae/x.txt"]) == sorted({*files} - {f"{unet}.fp16.safetensors"})
     assert needed_files([f"{unet}.fp16.safetensors", f"{unet}.non_ema.bin"]) == [f"{unet}.fp16.safetensors"]
     assert needed_files([f"{unet}.bin", f"{unet}.safetensors"]) == [f"{unet}.safetensors"]
+
+
+CONTROL = "someone/canny-1.0"
+
+
+def test_a_controlnets_id_is_downloaded(server: PlayedHub, models: Path, tmp_path: Path) -> None:
+    """Its configuration and the best of its weights; a path that exists wins."""
+    folder, weights = models / CONTROL, "diffusion_pytorch_model"
+    folder.mkdir(exist_ok=True)
+    for file in ("config.json", f"{weights}.safetensors", f"{weights}.fp16.safetensors", f"{weights}.bin"):
+        (folder / file).write_text(file)
+    script = f"from {hub.__name__} import *; print(local_controlnet(Path('{CONTROL}')))"
+    done = python(server, tmp_path, script)
+    assert done.returncode == 0, done.stderr
+    assert sorted(server.asked) == ["config.json", f"{weights}.safetensors"]
+    assert (Path(done.stdout.strip()) / f"{weights}.safetensors").read_text() == f"{weights}.safetensors"
+    (tmp_path / CONTROL).mkdir(parents=True)
+    assert python(server, tmp_path, script).stdout.strip() == CONTROL
+
+
+def test_without_a_connection_the_controlnets_command_is_named(tmp_path: Path) -> None:
+    converting = (f"{CONTROL}:edges", "-o", "out")
+    done = convert(None, tmp_path, "--controlnet", *converting, HF_HUB_OFFLINE="1")
+    assert done.returncode == 1
+    assert f"hf download {CONTROL} --include config.json --include diffusion_pytorch" in done.stderr
+    assert "--local-dir canny-1.0, then --controlnet canny-1.0" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_the_library_a_controlnets_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "find_spec", lambda name: None)
+    with pytest.raises(BadCheckpoint, match=r"hf download a/b --include config\.json .*then --controlnet b"):
+        local_controlnet(Path("a/b"))
+
+
+def test_a_variant_of_a_controlnet_is_taken_where_there_is_no_other() -> None:
+    files = ["config.json", "diffusion_pytorch_model.fp16.bin", "README.md", "images/model.safetensors"]
+    assert files_of_controlnet(files) == files[:2]

@@ -17,6 +17,7 @@ from msd.conversion.sources.component_weights import stored_tensors
 from msd.conversion.sources.compvis.control import HINT, WRAPPER, control_tensors
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.diffusers import INDEX, read_json
+from msd.conversion.sources.hub import is_id, local_controlnet
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint, BadConfig
 from msd.graph.ir.weights import Weights
@@ -46,24 +47,27 @@ def add_controls(
 ) -> Checkpoint:
     """Return the checkpoint with ControlNets, each with its name or None for that of its file.
 
-    Its U-Net then takes their residuals, or has them inside if `fused`. Reads only headers. Raises BadConfig
-    for a checkpoint with networks of keras-cv or of a family without ControlNets, and for impossible names;
-    BadCheckpoint, naming the path, for anything else than a ControlNet, and for one of another model.
+    Its U-Net then takes their residuals, or has them inside if `fused`. Reads only headers, and downloads
+    what is an id on Hugging Face. Raises BadConfig for a checkpoint with networks of keras-cv or of a family
+    without ControlNets, and for impossible names; BadCheckpoint, naming the path, for anything else than a
+    ControlNet, and for one of another model.
     """
     if not given:
         if fused:
             raise BadConfig("--fuse-control does nothing without --controlnet")
         return checkpoint
-    named = {name or _name_of(path): path for path, name in given}
+    named = {name or _name_of(Path(path)): Path(path) for path, name in given}
     base = checkpoint.family
-    family = with_controls(base, tuple(name or _name_of(path) for path, name in given))
+    family = with_controls(base, tuple(name or _name_of(Path(path)) for path, name in given))
     if checkpoint.networks != "msd":
         raise BadConfig(f"{checkpoint.networks}'s U-Net cannot take a ControlNet's; leave out --source")
     denoiser = family.denoiser.name
     unet = checkpoint.configs[denoiser]
     checkpoint = replace(checkpoint, family=family)
     for name, path in named.items():
-        checkpoint = _with(checkpoint, family.component(component_of_control(name)), Path(path), unet)
+        checkpoint = _with(
+            checkpoint, family.component(component_of_control(name)), local_controlnet(path), unet
+        )
     checkpoint = replace(checkpoint, configs={**checkpoint.configs, denoiser: ControlledUNetConfig.of(unet)})
     if not fused:
         return checkpoint
@@ -95,9 +99,10 @@ def _with_fused(
 
 
 def _name_of(path: Path) -> str:
-    """Return a name for what is at `path`: that of the folder, or of the file without its ending."""
-    path = Path(path).absolute()
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", path.name if path.is_dir() else path.stem).lstrip("_-")[:64]
+    """Return a name for what is at `path`: that of the folder or id, or of the file without its ending."""
+    is_whole = path.is_dir() or is_id(path)
+    path = path.absolute()
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", path.name if is_whole else path.stem).lstrip("_-")[:64]
     if not NAME.fullmatch(name):
         raise BadConfig(f"{path} gives no name for its ControlNet; give PATH:NAME")
     return name

@@ -1,4 +1,4 @@
-"""Checkpoints by their ids on Hugging Face, downloaded by huggingface_hub into its own cache.
+"""Checkpoints and ControlNets by their ids on Hugging Face, downloaded by huggingface_hub into its own cache.
 
 Where that library is not installed or cannot reach the hub, the sentence is the command that downloads what
 is needed. HF_HOME, HF_ENDPOINT, HF_TOKEN and the others are the library's own; it goes on with what an
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
@@ -34,6 +35,7 @@ MOVED = {
 
 Sources: github.com/huggingface/diffusers, issue 12874; github.com/huggingface/optimum-habana, 2363.
 """
+CONFIG = "config.json"
 SECONDS = 30.0
 """How long the hub may take to list a model's files."""
 
@@ -44,15 +46,30 @@ def local_checkpoint(source: Path) -> Path:
     A path that exists wins. Only the configurations and the best variant of each component's weights are
     downloaded. Raises BadCheckpoint, with the command to type, where the model cannot be had.
     """
+    return _local(source, _CHECKPOINT)
+
+
+def local_controlnet(source: Path) -> Path:
+    """Return `source`, or, where it is a ControlNet's id, the folder of its download, as local_checkpoint."""
+    return _local(source, _CONTROLNET)
+
+
+def is_id(source: Path) -> bool:
+    """Return whether nothing is at this path, and it can be an id on Hugging Face."""
     name = source.as_posix()
-    if source.exists() or not ID.fullmatch(name) or NO_ID.search(name):
+    return not source.exists() and ID.fullmatch(name) is not None and not NO_ID.search(name)
+
+
+def _local(source: Path, layout: _Layout) -> Path:
+    name = source.as_posix()
+    if not is_id(source):
         return source
     if find_spec("huggingface_hub") is None:
         raise BadCheckpoint(
             f"{name} is no path here; as an id on Hugging Face it needs huggingface_hub: pip install"
-            f" huggingface_hub, and again{_moved(name)}, or {_command(name, _USUAL)}"
+            f" huggingface_hub, and again{_moved(name)}, or {_command(name, layout.usual, layout)}"
         )
-    return _downloaded(name)
+    return _downloaded(name, layout)
 
 
 def needed_files(files: Iterable[str]) -> list[str]:
@@ -69,38 +86,63 @@ def needed_files(files: Iterable[str]) -> list[str]:
     return sorted(wanted & there)
 
 
-_USUAL = (INDEX, "*/*.json", "tokenizer/*", "*/model.safetensors", "*/diffusion_pytorch_model.safetensors")
-"""The files of most models, for a command where no list is to be had."""
+def files_of_controlnet(files: Iterable[str]) -> list[str]:
+    """Return those of a ControlNet's files that a conversion reads: config.json and the best weights."""
+    there = set(files)
+    return sorted({CONFIG, *best_files([file for file in there if "/" not in file])} & there)
 
 
-def _downloaded(name: str) -> Path:
+@dataclass(frozen=True)
+class _Layout:
+    """What a model in diffusers' layout has, and what one types when it is in a folder."""
+
+    index: str
+    needed: Callable[[Iterable[str]], list[str]]
+    usual: tuple[str, ...]
+    """The files of most models, for a command where no list is to be had."""
+    then: str
+    instead: str = ""
+
+
+_WEIGHTS = "diffusion_pytorch_model.safetensors"
+_CHECKPOINT = _Layout(
+    INDEX,
+    needed_files,
+    (INDEX, "*/*.json", "tokenizer/*", "*/model.safetensors", f"*/{_WEIGHTS}"),
+    "msd-convert ",
+    "; the demo needs none: msd-convert -o demo-out",
+)
+_CONTROLNET = _Layout(CONFIG, files_of_controlnet, (CONFIG, _WEIGHTS), "--controlnet ")
+
+
+def _downloaded(name: str, layout: _Layout) -> Path:
     from huggingface_hub import HfApi, errors, snapshot_download
 
     failures = (OSError, ValueError, getattr(errors, "HTTPError", OSError))
     files: list[str] = []
     try:
         files = [file.rfilename for file in HfApi().model_info(name, timeout=SECONDS).siblings or ()]
-        if INDEX in files:
-            return Path(snapshot_download(name, allow_patterns=needed_files(files)))
+        if layout.index in files:
+            return Path(snapshot_download(name, allow_patterns=layout.needed(files)))
     except failures as problem:
-        return _kept(name, files, problem)
+        return _kept(name, files, problem, layout)
     raise BadCheckpoint(
-        f"{name} on Hugging Face has no {INDEX}, so it is not in diffusers' layout; download its file with"
-        f" hf download {name} FILE --local-dir {PurePosixPath(name).name}, and convert that"
+        f"{name} on Hugging Face has no {layout.index}, so it is not in diffusers' layout; download its file"
+        f" with hf download {name} FILE --local-dir {PurePosixPath(name).name}, and convert that"
     )
 
 
-def _kept(name: str, files: Iterable[str], problem: Exception) -> Path:
+def _kept(name: str, files: Iterable[str], problem: Exception, layout: _Layout) -> Path:
     """Return what an earlier command downloaded; raises BadCheckpoint where there is nothing."""
     from huggingface_hub import hf_hub_download
 
     with suppress(OSError, ValueError):
-        return Path(hf_hub_download(name, INDEX, local_files_only=True)).parent
+        return Path(hf_hub_download(name, layout.index, local_files_only=True)).parent
     because = str(problem).strip().partition("\n")[0] or type(problem).__name__
     raise BadCheckpoint(
         f"{name} is no path here, and Hugging Face did not give it ({because}){_moved(name)}; where it can be"
-        f" reached, {_command(MOVED.get(name, name), needed_files(files) or _USUAL)}; the demo needs none:"
-        " msd-convert -o demo-out"
+        f" reached, {_command(MOVED.get(name, name), layout.needed(files) or layout.usual, layout)}"
+        f"{layout.instead}"
     ) from problem
 
 
@@ -109,8 +151,8 @@ def _moved(name: str) -> str:
     return f"; its owner removed it: {MOVED[name]} has the same weights" if name in MOVED else ""
 
 
-def _command(name: str, files: Iterable[str]) -> str:
+def _command(name: str, files: Iterable[str], layout: _Layout) -> str:
     """Return what to type, on this machine or another, to have the model in a folder and convert it."""
     folder = PurePosixPath(name).name
     included = " ".join(f"--include {shlex.quote(file)}" for file in files)
-    return f"hf download {name} {included} --local-dir {folder}, then msd-convert {folder}"
+    return f"hf download {name} {included} --local-dir {folder}, then {layout.then}{folder}"
