@@ -10,8 +10,8 @@ from msd.models.families.stable_diffusion import STABLE_DIFFUSION, VAE_ENCODER
 from msd.models.networks import Configs, Network, networks, read_configs, size_of
 
 COMPONENTS = STABLE_DIFFUSION.required
-FILES = tuple(file for name in COMPONENTS for file in STABLE_DIFFUSION.component(name).files)
-"""The components of a bundle by default, and their files."""
+FILES = (*STABLE_DIFFUSION.lookups, *COMPONENTS)
+"""The components of a bundle by default, and the files of one whose lookup of tokens is cut off."""
 
 STORED = STABLE_DIFFUSION.ordered({*COMPONENTS, VAE_ENCODER.name})
 """The components whose weights a whole checkpoint has."""
