@@ -106,13 +106,15 @@ class _Layout:
 
 _WEIGHTS = "diffusion_pytorch_model.safetensors"
 _CHECKPOINT = _Layout(
-    INDEX,
-    needed_files,
-    (INDEX, "*/*.json", "tokenizer/*", "*/model.safetensors", f"*/{_WEIGHTS}"),
-    "msd-convert ",
-    "; the demo needs none: msd-convert -o demo-out",
+    index=INDEX,
+    needed=needed_files,
+    usual=(INDEX, "*/*.json", "tokenizer/*", "*/model.safetensors", f"*/{_WEIGHTS}"),
+    then="msd-convert ",
+    instead="; the demo needs none: msd-convert -o demo-out",
 )
-_CONTROLNET = _Layout(CONFIG, files_of_controlnet, (CONFIG, _WEIGHTS), "--controlnet ")
+_CONTROLNET = _Layout(
+    index=CONFIG, needed=files_of_controlnet, usual=(CONFIG, _WEIGHTS), then="--controlnet "
+)
 
 
 def _downloaded(name: str, layout: _Layout) -> Path:
