@@ -51,7 +51,6 @@ def plan(bundle: Bundle, settings: AndroidSettings) -> ExportPlan:
     Google Play's limits, and BadImage for an expected image that the app cannot generate.
     """
     check(settings)
-    require_decodes_whole(bundle)
     manifest = describe(
         bundle,
         settings.steps,
@@ -62,6 +61,7 @@ def plan(bundle: Bundle, settings: AndroidSettings) -> ExportPlan:
         min_memory=settings.min_ram,
         upscaler=False,
     )
+    require_decodes_whole(bundle)
     models = networks(manifest)
     packs: tuple[Pack, ...] = ()
     if settings.delivery in PACKS:
