@@ -33,6 +33,7 @@ from msd.measure.report.html import to_html
 from msd.measure.report.markdown import to_markdown
 from msd.measure.report.report import Report, dump_report, report_schema
 from tests import tiny_models
+from tests.harness import build
 from tests.json_schema import violations
 
 SENSIBLE = """
@@ -152,6 +153,18 @@ def test_the_gpu_and_the_delegate_decide() -> None:
     assert findings(model, "tflite-gpu", "mali-valhall") == []
     assert findings(integer_layer(5, 16), "litert-gpu", "mali-valhall") == [], "of rank 2"
     assert findings(integer_layer(1, 2, 5, 16), "litert-gpu", "mali-valhall") == [], "of rank 4"
+
+
+@pytest.mark.parametrize(
+    ("release", "warns"),
+    [(None, True), ("2.1.3", False), ("2.1.4", False), ("2.1.5", True), ("2.3.0", True), ("nightly", True)],
+)
+def test_a_release_before_the_fault_is_not_warned_of(release: str | None, warns: bool) -> None:
+    """LiteRT 2.1.3 accepted RELU_0_TO_1, says issue 8598; of the first release with it the rules tell too."""
+    graph = build(lambda new, x: new.RELU(x), x=(1, 2, 3, 4))
+    graph.ops[0].kind = "RELU_0_TO_1"
+    found = reported_findings(Model([graph]), "litert-gpu", find_device("adreno-740"), release)
+    assert [f.source for f in found] == [named("litert-8598-relu-0-to-1").source] * warns
 
 
 def test_a_phone_by_its_name_has_its_gpus_faults() -> None:

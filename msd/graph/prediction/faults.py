@@ -24,6 +24,7 @@ from msd.graph.prediction import registry
 from msd.graph.prediction.device import Device
 from msd.graph.prediction.device import shipped as devices
 from msd.graph.prediction.fault_patterns import PATTERNS
+from msd.graph.prediction.releases import Span
 from msd.graph.prediction.rules.finding import Finding
 from msd.graph.prediction.rules.view import View
 
@@ -39,9 +40,10 @@ class Fault:
 
     `gpus` are names of configs/devices, or "any"; `seen_on` says which of them in the report's words.
     `software` is what ran, in its `versions` as far as the report names them, and `fixed_in` the first that
-    is known to do better. With `delegates` it is about operations: those of the kind `operation`, in the
-    place that `pattern` names (`msd.graph.prediction.fault_patterns`), or both. `happens` and `remedy` are
-    clauses. `source` is the report, and `reported` its day.
+    is known to do better; `since` is the first release that has the fault, where the report says that an
+    earlier one had not. With `delegates` it is about operations: those of the kind `operation`, in the place
+    that `pattern` names (`msd.graph.prediction.fault_patterns`), or both. `happens` and `remedy` are clauses.
+    `source` is the report, and `reported` its day.
     """
 
     title: str
@@ -54,6 +56,7 @@ class Fault:
     reported: str
     versions: tuple[str, ...] = ()
     fixed_in: str = ""
+    since: str = ""
     delegates: tuple[str, ...] = ()
     operation: str = ""
     pattern: str = ""
@@ -61,6 +64,10 @@ class Fault:
     def concerns(self, device: Device) -> bool:
         """Whether the fault was seen on this GPU, on one described with it, or on any."""
         return ANY in self.gpus or device.name in self.gpus
+
+    def is_in(self, release: str | None) -> bool:
+        """Whether `release` of the delegate's library may have it; None is the newest."""
+        return release is None or release in Span(self.since)
 
     @property
     def program(self) -> str:
@@ -112,7 +119,7 @@ def _flaws(fault: Fault) -> Iterator[str]:
     yield from _unknown("gpus", fault.gpus, (*devices(), ANY))
     yield from _unknown("delegates", fault.delegates, tuple(registry.delegates()))
     yield from _unknown("pattern", filter(None, [fault.pattern]), tuple(PATTERNS))
-    for version in (*fault.versions, *filter(None, [fault.fixed_in])):
+    for version in (*fault.versions, *filter(None, [fault.fixed_in, fault.since])):
         if not VERSION.fullmatch(version):
             yield f"{version!r} is no version; write one such as '2.1.5', each by itself"
     yield from _operation(fault.operation)
@@ -139,9 +146,15 @@ def _unknown(key: str, values: Any, known: tuple[str, ...]) -> Iterator[str]:
             yield f"{key} has {value!r}; there are {', '.join(known)}"
 
 
-def reported_findings(model: Model, delegate: str, device: Device) -> tuple[Finding, ...]:
-    """Return what was reported of a model's operations under a delegate on a device, in the file's order."""
-    concerned = [f for f in faults() if delegate in f.delegates and f.concerns(device)]
+def reported_findings(
+    model: Model, delegate: str, device: Device, release: str | None = None
+) -> tuple[Finding, ...]:
+    """Return what was reported of a model's operations under a delegate on a device, in the file's order.
+
+    `release` is one of the delegate's library; None is the newest.
+    """
+    asked = [f for f in faults() if delegate in f.delegates and f.is_in(release)]
+    concerned = [f for f in asked if f.concerns(device)]
     ops = ((graph, op) for graph in executed_graphs(model) for op in graph.ops)
     views = ((View(place, op), graph) for place, (graph, op) in enumerate(ops))
     return tuple(

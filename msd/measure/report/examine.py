@@ -70,7 +70,7 @@ def _prediction(model: Model, delegate: str, device: Device, release: str | None
     findings = (
         *predict(model, delegate, release),
         *too_large,
-        *reported_findings(model, delegate, device),
+        *reported_findings(model, delegate, device, release),
     )
     refused = {f.op for f in findings if f.severity in REFUSED}
     # What does not fit fails when the delegate is set up, and then nothing runs on the GPU.
