@@ -16,6 +16,7 @@ import msd
 from msd.bundle import Bundle, ImageSize
 from msd.cli import msd as umbrella
 from msd.graph.parity import psnr
+from msd.models.families.control import PREFIX
 from msd.run.runtime.control import Control
 from msd.run.runtime.initial_image import InitialImage
 from msd.run.runtime.pipeline import Pipeline
@@ -124,6 +125,19 @@ def test_several_sizes_share_a_file(folder: Path, tmp_path: Path) -> None:
     given: dict[str, Any] = {"recipe": "float32", "controlnets": [(folder / CANNY, None)]}
     both = msd.convert(folder / "tiny", tmp_path / "both", fuse_control=True, sizes=sizes, **given)
     assert both.component("unet").signatures == ("40x24", "24x32")
+
+
+@pytest.mark.parametrize(("kind", "optional"), [("apart", [PREFIX + CANNY, PREFIX + DEPTH]), ("fused", [])])
+def test_a_visitor_of_a_page_fetches_the_denoiser_at_once(
+    kind: str, optional: list[str], folder: Path, tmp_path: Path
+) -> None:
+    """Whether it has ControlNets inside or not; those in files of their own wait for a picture."""
+    shown = call("export-web", folder / f"gpu-w8-{kind}", "-o", tmp_path / "site", "--no-expected")
+    assert shown.exit_code == 0, shown.output
+    manifest = json.loads((tmp_path / "site/model/web-manifest.json").read_text("utf-8"))
+    networks = {network["role"]: network.get("optional", False) for network in manifest["networks"]}
+    assert [role for role in networks if networks[role]] == optional
+    assert "unet" in networks
 
 
 def call(*arguments: object) -> Result:

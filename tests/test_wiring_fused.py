@@ -6,6 +6,7 @@ whose ControlNets have files of their own.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -126,3 +127,17 @@ def test_javascript(case: str, bundle: Bundle, recorded: dict[str, Any]) -> None
         player(run["role"], mapped(decoded, run["inputs"]))
     player.require_done()
     close("latents", floats(found["latents"]), floats(recorded[case]["latents"]))
+
+
+FACTS = """
+import { controlsOf, rolesOf } from './msd/facts.js';
+const [app] = input;
+const named = (names) => [...rolesOf(app, { controls: names.map((name) => ({ name })) })];
+console.log(JSON.stringify([controlsOf(app), named(['left', 'right']), named([])]));
+"""
+
+
+def test_a_page_offers_the_pictures_of_controlnets_inside_the_denoiser(bundle: Bundle) -> None:
+    app = json.loads((bundle.folder / NAME).read_text("utf-8"))
+    offered = [{"name": name, "role": "denoising"} for name in CONTROLS]
+    assert evaluate(FACTS, app) == [offered, ["denoising"], []]

@@ -138,11 +138,7 @@ def _networks(
 
 def _optional(manifest: app.AppManifest) -> set[str]:
     """Return the roles of networks that not every picture needs: ControlNets, and the upscaler."""
-    steering = {
-        call.component
-        for call in manifest.calls
-        if any(source.kind == "hint" for each in call.inputs for source in each.sources)
-    }
+    steering = {call.component for call in manifest.calls if call.control}
     return steering | ({manifest.upscaler.role} if manifest.upscaler else set())
 
 

@@ -1,4 +1,4 @@
-import { controlOf, wiringOf } from './calls.js';
+import { hintsOf, wiringOf } from './calls.js';
 import { guidanceOf } from './guidance.js';
 
 /**
@@ -39,13 +39,12 @@ export function factsOf(app, web) {
 }
 
 /**
- * Returns the names of a model's ControlNets, and the roles of their networks.
+ * Returns the names of a model's ControlNets, and the roles of the networks that they are, or are inside of.
  *
  * @param {AppManifest} app
  */
 export function controlsOf({ calls }) {
-  const named = calls.map((call) => ({ name: controlOf(call), role: call.component }));
-  return named.filter(({ name }) => name);
+  return calls.flatMap((call) => hintsOf(call).map((name) => ({ name, role: call.component })));
 }
 
 /**
