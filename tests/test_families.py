@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-import msd.models.families
 from msd.bundle import Bundle, open_bundle
 from msd.cli import msd as umbrella
 from msd.conversion.job import Job, open_job
@@ -27,7 +26,7 @@ from msd.export.app import manifest
 from msd.files import schema
 from msd.graph import tflite
 from msd.graph.parity import psnr
-from msd.models.families import Family, component_names, families, find_family, title_of
+from msd.models.families import Family, component_names, families, title_of
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.models.families.stable_diffusion_xl import STABLE_DIFFUSION_XL
 from msd.models.structure import VariableSpec
@@ -41,6 +40,7 @@ from msd.run.runtime.noise import noise
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.request import Request
 from msd.run.runtime.step import StepTable
+from tests.added_families import added_family
 from tests.jvm import Jvm, floats
 from tests.made_up.checkpoint import write_checkpoint
 
@@ -56,9 +56,8 @@ MOST_FILES = 8
 @pytest.fixture(scope="module")
 def family() -> Iterator[Family]:
     """The made-up family, found beside those that msd has."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(msd.models.families, "__path__", [*msd.models.families.__path__, str(MADE_UP)])
-        yield find_family("made-up")
+    with added_family("made-up", MADE_UP) as family:
+        yield family
 
 
 @pytest.fixture(scope="module")

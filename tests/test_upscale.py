@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,11 +27,11 @@ from msd.run.runners.runner import Conditions
 from msd.run.runtime.components import LoadedNetwork, open_component
 from msd.run.runtime.tiles import Tiling, joined_rows, spans
 from msd.run.runtime.upscale import scale_of, upscale
-from tests import checkpoints, photos, upscalers
+from tests import photos, upscalers
 from tests.upscalers import Compact, Rrdb
 
 UPSCALER = "upscaler"
-KINDS: dict[str, tuple[Any, dict[str, int]]] = {
+KINDS: upscalers.Kinds = {
     "large-4": (Rrdb, {"scale": 4, "features": 9, "growth": 5, "blocks": 2}),
     "large-2": (Rrdb, {"scale": 2, "features": 8, "growth": 4, "blocks": 1}),
     "compact-4": (Compact, {"scale": 4, "features": 10, "convs": 2}),
@@ -43,9 +42,7 @@ KINDS: dict[str, tuple[Any, dict[str, int]]] = {
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("upscalers")
-    checkpoints.write(folder / "source", checkpoints.TINY)
-    for name, (kind, settings) in KINDS.items():
-        torch.save({"params": upscalers.make(kind, **settings).state_dict()}, folder / f"{name}.pth")
+    upscalers.write_sources(folder, KINDS)
     return folder
 
 

@@ -14,17 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-import msd.models.families
 from msd.bundle import Bundle
 from msd.export.app.manifest import NAME, describe, write_manifest
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
-from msd.models.families import Family, find_family
+from msd.models.families import Family
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.preview import Preview
 from tests.jvm import Jvm
 from tests.web.arrays import OPENING, floats, levels, sent
 from tests.web.node import evaluate
-from tests.wired.bundle import HEIGHT, WIDTH, Recorder, open_wired, photo, write_bundle
+from tests.wired.bundle import HEIGHT, WIDTH, Recorder, open_wired, photo, wired_family, write_bundle
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden" / "wiring.json"
@@ -37,11 +36,8 @@ STRENGTH = 0.8
 
 @pytest.fixture(scope="module")
 def family() -> Iterator[Family]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            msd.models.families, "__path__", [*msd.models.families.__path__, str(HERE / "wired" / "families")]
-        )
-        yield find_family("wired")
+    with wired_family() as family:
+        yield family
 
 
 @pytest.fixture(scope="module")

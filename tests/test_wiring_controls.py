@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import msd.models.families
 from msd.bundle import Bundle, load_manifest
 from msd.errors import BadBundle
 from msd.export.app.manifest import NAME, describe, write_manifest
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
-from msd.models.families import Family, find_family
+from msd.models.families import Family
 from msd.run.runtime.control import Control
 from msd.run.runtime.pipeline import Pipeline
 from tests.jvm import Jvm
@@ -36,6 +35,7 @@ from tests.wired.bundle import (
     Recorder,
     open_wired,
     photo,
+    wired_family,
     write_bundle,
 )
 
@@ -49,10 +49,8 @@ RUNS = {"controlnet_left": 3, "controlnet_right": 2, "denoising": 8}
 
 @pytest.fixture(scope="module")
 def family() -> Iterator[Family]:
-    with pytest.MonkeyPatch.context() as patch:
-        path = [*msd.models.families.__path__, str(HERE / "wired" / "families")]
-        patch.setattr(msd.models.families, "__path__", path)
-        yield find_family("wired")
+    with wired_family() as family:
+        yield family
 
 
 @pytest.fixture(scope="module")

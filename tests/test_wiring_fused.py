@@ -13,29 +13,36 @@ from typing import Any
 import numpy as np
 import pytest
 
-import msd.models.families
 from msd.bundle import Bundle
 from msd.export.app.manifest import NAME, describe, write_manifest
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
-from msd.models.families import Family, find_family
+from msd.models.families import Family
 from msd.run.runtime.control import Control
 from msd.run.runtime.pipeline import Pipeline
 from tests.jvm import Jvm
 from tests.test_wiring import REPLAY, Player, argb_of, close, decoded, encoded, mapped
-from tests.test_wiring_controls import COUNTS, HERE, REQUEST, hint
+from tests.test_wiring_controls import COUNTS, REQUEST, hint
 from tests.web.arrays import floats, sent
 from tests.web.node import evaluate
-from tests.wired.bundle import CONTROLS, FUSED, HEIGHT, WIDTH, Recorder, open_wired, photo, write_bundle
+from tests.wired.bundle import (
+    CONTROLS,
+    FUSED,
+    HEIGHT,
+    WIDTH,
+    Recorder,
+    open_wired,
+    photo,
+    wired_family,
+    write_bundle,
+)
 
 STEERED = {"both": CONTROLS, "one": CONTROLS[1:], "none": ()}
 
 
 @pytest.fixture(scope="module")
 def family() -> Iterator[Family]:
-    with pytest.MonkeyPatch.context() as patch:
-        path = [*msd.models.families.__path__, str(HERE / "wired" / "families")]
-        patch.setattr(msd.models.families, "__path__", path)
-        yield find_family("wired")
+    with wired_family() as family:
+        yield family
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
+
+from tests import checkpoints
 
 
 class DenseBlock(nn.Module):
@@ -79,6 +81,10 @@ class Compact(nn.Module):
         )
 
 
+Kinds = Mapping[str, tuple[type[Rrdb] | type[Compact], dict[str, int]]]
+"""Upscalers by their names: the network, and what `make` is given."""
+
+
 def make(kind: type[Rrdb] | type[Compact], seed: int = 0, **settings: int) -> nn.Module:
     """Return a network of random weights, none of them 0; slopes have both signs."""
     torch.manual_seed(seed)
@@ -87,6 +93,13 @@ def make(kind: type[Rrdb] | type[Compact], seed: int = 0, **settings: int) -> nn
         for parameter in network.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.05)
     return network.eval()
+
+
+def write_sources(folder: Path, kinds: Kinds) -> None:
+    """Write a tiny checkpoint as `source`, and an upscaler of each kind as NAME.pth."""
+    checkpoints.write(folder / "source", checkpoints.TINY)
+    for name, (kind, settings) in kinds.items():
+        torch.save({"params": make(kind, **settings).state_dict()}, folder / f"{name}.pth")
 
 
 def enlarged(network: nn.Module, image: np.ndarray) -> np.ndarray:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from click.testing import CliRunner
 from PIL import Image
 
@@ -17,11 +16,11 @@ from msd.gpu.session import Session
 from msd.graph.parity import psnr
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runners.random_inputs import random_inputs
-from tests import checkpoints, upscalers
+from tests import upscalers
 from tests.upscalers import Compact, Rrdb
 from tests.webgpu_device import device
 
-KINDS = {
+KINDS: upscalers.Kinds = {
     "large-4": (Rrdb, {"scale": 4, "features": 9, "growth": 5, "blocks": 1}),
     "large-2": (Rrdb, {"scale": 2, "features": 8, "growth": 4, "blocks": 1}),
     "compact-4": (Compact, {"scale": 4, "features": 12, "convs": 2}),
@@ -32,9 +31,7 @@ KINDS = {
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("upscalers")
-    checkpoints.write(folder / "source", checkpoints.TINY)
-    for name, (kind, settings) in KINDS.items():
-        torch.save({"params": upscalers.make(kind, **settings).state_dict()}, folder / f"{name}.pth")
+    upscalers.write_sources(folder, KINDS)
     return folder
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from msd.models.families.wiring import wire
 from msd.run.runners.engine import Engine
 from msd.run.runtime.initial_image import InitialImage
 from msd.tensor_spec import TensorSpec
+from tests.added_families import added_family
 from tests.clip_files import write_tokenizer
 from tests.stand_in import SCHEDULER
 
@@ -198,6 +199,11 @@ def _mixed(name: str, row: Array, shape: tuple[int, ...]) -> Array:
     random = np.random.default_rng(zlib.crc32(name.encode()))
     matrix = random.normal(0, 1 / np.sqrt(len(row)), (int(np.prod(shape)), len(row)))
     return np.tanh(matrix @ row).reshape(shape).astype(np.float32)
+
+
+def wired_family() -> AbstractContextManager[Family]:
+    """Return a context in which the wired family is found."""
+    return added_family("wired", Path(__file__).parent / "families")
 
 
 def open_wired(folder: Path) -> Any:
