@@ -56,9 +56,12 @@ def test_the_installed_delegate_is_asked(tmp_path: Path) -> None:
 
 def test_the_script_writes_what_each_release_says_of_a_network(tmp_path: Path) -> None:
     output = tmp_path / "answers.json"
+    output.write_text('{"commands": ["earlier"], "networks": {"sd15/unet": {}}}', "utf-8")
     done = CliRunner().invoke(main, ["sd15/text_encoder", "--litert", sys.prefix, "-o", str(output)])
     assert done.exit_code == 0, done.output
     figures = json.loads(output.read_text("utf-8"))
+    assert (figures["commands"][0], len(figures["commands"])) == ("earlier", 2)
+    assert list(figures["networks"]) == ["sd15/unet", "sd15/text_encoder"]
     row = figures["networks"]["sd15/text_encoder"]
     answer = row["releases"][version("ai-edge-litert")]
     assert (row["recipe"], answer["verdict"]) == ("gpu-w8", COMPILED)

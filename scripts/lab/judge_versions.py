@@ -7,7 +7,7 @@ A network is a file of configs/models/ without its ending, a component, and a re
 named); its structure ships with msd. A release is a version or an environment's folder. Each file is compiled
 for the GPU alone, and never run. A delegate says which operations it takes before it compiles a shader, so
 that a process which is stopped at its bound of memory or time has answered by then. OUTPUT is written after
-each answer.
+each answer, and keeps other networks that it has.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from msd.run.runners.child import ChildLost
 from msd.run.runners.native_log import NativeLog, parse
 from msd.run.runners.runner import Conditions
 from msd.run.runners.wheels.environment import LiteRt, find_litert
-from scripts.figures import save_figures
+from scripts.figures import made, read_figures, save_figures
 from scripts.make_random_bundle import write
 
 MODELS = Path("configs/models")
@@ -51,7 +51,9 @@ def main(
     """Write to OUTPUT what every release says of each of NAMES."""
     every, adapter = [find_litert(release) for release in releases], find()
     conditions = Conditions(precision="fp32", seconds=seconds, memory=int(memory * 1e9), adapter=adapter)
-    asked: dict[str, Any] = {}
+    before: dict[str, Any] = read_figures(output) if output.exists() else {}
+    asked = before.get("networks", {})
+    commands = [*before.get("commands", []), made()["command"]]
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             path, recipe = write_network(name, Path(folder))
@@ -61,7 +63,7 @@ def main(
             for litert in every:
                 row["releases"][litert.version] = ask(path, operations, litert, conditions)
                 click.echo(f"{name} {litert.version}: {row['releases'][litert.version]}", err=True)
-                figures = {"adapter": adapter.name, "memory_gb": memory, "networks": asked}
+                figures = {"commands": commands, "adapter": adapter.name, "networks": asked}
                 save_figures(output, figures, "graph_rewrites", "msd/compress/encoding", "msd/graph")
 
 
