@@ -49,7 +49,7 @@ oracle: .venv/ready-for-tests ## ask the real GPU delegate what the rules say of
 	PYTHONPATH=. $(BIN)/python scripts/oracle.py -o docs/results/oracle.json
 
 oracle-versions: .venv/ready-for-tests ## the same of every LiteRT release with a GPU accelerator: an hour, 1.2 GB in the cache
-	PYTHONPATH=. $(BIN)/python scripts/oracle_versions.py 2.1.2 2.1.3 2.1.4 2.1.5 2.1.6 2.2.0 2.3.0 nightly -o docs/results/oracle-by-version.json
+	PYTHONPATH=. $(BIN)/python -m scripts.oracle_versions 2.1.2 2.1.3 2.1.4 2.1.5 2.1.6 2.2.0 2.3.0 nightly -o docs/results/oracle-by-version.json
 
 bench-convert: .venv/ready-for-tests ## measure what a full-size conversion costs: 20 GB in build/, an hour and more
 	PYTHONPATH=. $(BIN)/python scripts/lab/bench_convert.py build -o docs/results/bench-convert.json

@@ -108,9 +108,9 @@ class Configuration:
 
     `networks`: "msd" for our own, "keras-cv" for keras-cv's. `prompt_chunks`: how many outputs of the text
     encoder the denoiser takes. `sizes` lists all image sizes of several, `height` and `width` the first's.
-    `spelling`, `attention` and `interface` are named if not msd's own. `controls` are ControlNets, inside the
-    denoiser if `fused_controls`, `vae_tile` pixels a side of the autoencoder's tiles; `split`: the U-Net is
-    two files. In the file, each component's settings stand under its name.
+    `spelling`, `attention` and `interface` are named if not msd's own, whose program may read a file of
+    `time_embeddings`. `controls` are ControlNets, inside the denoiser if `fused_controls`, `vae_tile` pixels
+    a side of the autoencoder's tiles; `split`: two files of the U-Net. A component's settings have its name.
     """
 
     height: int
@@ -124,6 +124,7 @@ class Configuration:
     spelling: str = field(default="", metadata=schema.UNLESS_EMPTY)
     attention: str = field(default="", metadata=schema.UNLESS_EMPTY)
     interface: str = field(default="", metadata=schema.UNLESS_EMPTY)
+    time_embeddings: str = field(default="", metadata=schema.UNLESS_EMPTY)
     controls: tuple[str, ...] = field(default=(), metadata=schema.UNLESS_EMPTY)
     fused_controls: bool = field(default=False, metadata=schema.UNLESS_EMPTY)
     vae_tile: int | None = field(default=None, metadata=schema.UNLESS_EMPTY)

@@ -1,22 +1,17 @@
 """Ask each release of LiteRT about every case of tests/oracle/ and compare its rules of litert-gpu with it.
 
-    python scripts/oracle_versions.py 2.1.2 2.3.0 nightly -o docs/results/oracle-by-version.json
+    python -m scripts.oracle_versions 2.1.2 2.3.0 nightly -o docs/results/oracle-by-version.json
 
-Each release is installed once, into msd's cache, and takes some minutes. Ends with exit code 1 where the
-rules of one agree on fewer than `ASKED` of its cases.
+Each release is installed once, into msd's cache, and takes some minutes; the table is written after each.
+Ends with exit code 1 where the rules of one agree on fewer than `ASKED` of its cases.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
-import os
-import platform
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +19,13 @@ from msd.graph.prediction.rules import predict
 from msd.run.runners.adapter import find
 from msd.run.runners.runner import VulkanAdapter
 from msd.run.runners.wheels.environment import find_litert
+from scripts.figures import MADE, made
 from tests.oracle.ask import Answer, in_turn
 from tests.oracle.case import Case
 from tests.oracle.compare import Compared, every_case
 from tests.oracle.table import Reasons, dump, rows
 
 ASKED = 0.99
-TABLE = "docs/results/oracle-by-version.json"
 Answers = Mapping[int, Answer]
 """Answers by the places of their cases."""
 
@@ -40,16 +35,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("versions", nargs="+")
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--only", default="", help="ask only about cases whose name begins with this")
     options = parser.parse_args()
-    adapter, cases = find(), list(every_case())
-    litert = [find_litert(name) for name in options.versions]
-    answers = [_answers(cases, adapter, each.python) for each in litert]
-    machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
-    told = facts(cases, [each.version for each in litert], answers, machine, adapter)
-    reasons = Reasons()
-    options.output.write_text(dump(told, reasons, list(rows(cases, answers, reasons))), "utf-8")
-    for release, counts in told["releases"].items():
-        print(f"{release}: {counts['agree']} of {counts['cases']} agree")
+    cases = [case for case in every_case() if case.name.startswith(options.only)]
+    if not cases:
+        parser.error(f"no case of tests/oracle has a name that begins with {options.only}")
+    adapter, litert = find(), [find_litert(name) for name in options.versions]
+    answers: dict[str, Answers] = {}
+    for each in litert:
+        answers[each.version] = _answers(cases, adapter, each.python)
+        told, reasons = facts(cases, answers, adapter), Reasons()
+        table = dump(told, reasons, list(rows(cases, list(answers.values()), reasons)))
+        options.output.write_text(table, "utf-8")
+        counts = told["releases"][each.version]
+        print(f"{each.version}: {counts['agree']} of {counts['cases']} agree", flush=True)
     return 0 if all(each["agree"] >= ASKED * each["cases"] for each in told["releases"].values()) else 1
 
 
@@ -57,26 +56,13 @@ def _answers(cases: list[Case], adapter: VulkanAdapter, python: Path) -> Answers
     return {place: answer for place, (_, answer) in enumerate(in_turn(cases, adapter, python))}
 
 
-def facts(
-    cases: Sequence[Case],
-    releases: Sequence[str],
-    answers: Sequence[Answers],
-    machine: str,
-    adapter: VulkanAdapter,
-) -> dict[str, Any]:
+def facts(cases: Sequence[Case], answers: Mapping[str, Answers], adapter: VulkanAdapter) -> dict[str, Any]:
     """Return what a table says of itself, with the verdicts and the rules' agreement by release."""
-    git = ["git", "rev-parse", "--short", "HEAD"]
     return {
-        "command": f"python scripts/oracle_versions.py {' '.join(releases)} -o {TABLE}",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "commit": subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip(),
-        "machine": machine,
+        MADE: made("msd/graph/prediction"),
         "adapter": f"{adapter.name} ({adapter.type}), {adapter.origin}",
-        "cpu_reference": f"ai-edge-litert {version('ai-edge-litert')}, numpy {version('numpy')}",
-        "versions": list(releases),
-        "releases": {
-            release: _counts(cases, release, each) for release, each in zip(releases, answers, strict=True)
-        },
+        "versions": list(answers),
+        "releases": {release: _counts(cases, release, each) for release, each in answers.items()},
     }
 
 

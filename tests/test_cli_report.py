@@ -72,6 +72,25 @@ def test_verbose_shows_the_numbers_and_the_native_log(
     assert "Replacing 3 out of 3 node(s) with delegate (LITERT_WEBGPU) node" in result.stdout
 
 
+def test_tflite_says_whose_rules_answer_and_what_they_rest_on(tmp_path: Path) -> None:
+    path = tiny_models.save("whole", tmp_path)
+    result = call("--no-run", "--delegate", "tflite-gpu", "--tflite", "2.19.1", path)
+    assert (result.exit_code, "3 of 3 on GPU" in result.stdout) == (0, True)
+    words = (
+        "tflite-gpu of 2.19.1: the rules of 2.17, the last whose Analyzer checks anything, for the wheels of"
+    )
+    assert " ".join(result.stderr.split()).startswith(words)
+
+
+def test_tflite_of_play_services_is_refused(tmp_path: Path) -> None:
+    path = tiny_models.save("whole", tmp_path)
+    result = call("--no-run", "--delegate", "tflite-gpu", "--tflite", "play-services", path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "there are no rules of tflite-gpu for play-services: Google replaces" in " ".join(
+        result.stderr.split()
+    )
+
+
 def test_json_is_all_that_stands_on_stdout(tmp_path: Path) -> None:
     result = call("--json", tiny_models.save("cut_off", tmp_path))
     assert result.exit_code == 3

@@ -8,6 +8,7 @@ examples/stable_diffusion/pipeline.py, and model.py for the names of arguments.
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -277,6 +278,19 @@ def test_msds_own_files_are_sensible() -> None:
         assert (FOLDER / f"{name}.toml").read_text("utf-8").count("#") >= 2, "the client's files are named"
     assert timesteps(1).tolist() == [0]
     assert timesteps(3).tolist() == [999, 500, 0]
+
+
+def test_its_table_goes_with_the_interface(mlperf: Path, tmp_path: Path) -> None:
+    out, table = tmp_path / "out", "timestep_embeddings_data.bin.ts"
+    shutil.copytree(mlperf, out)
+    (out / "notes.txt").write_text("mine")
+    msd.convert(None, out, recipe="float32", interface="mlperf-mobile", force=True)
+    assert (out / table).read_bytes() == (mlperf / table).read_bytes()
+    msd.convert(None, out, recipe="float32", interface="mlperf-mobile")
+    assert (out / table).is_file(), "it stays with a U-Net that stays"
+    msd.convert(None, out, recipe="float32", force=True)
+    assert not (out / table).exists()
+    assert (out / "notes.txt").read_text() == "mine"
 
 
 def test_what_the_interface_leaves_keeps_msds_names(plain: Path, tmp_path: Path) -> None:

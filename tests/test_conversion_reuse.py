@@ -19,8 +19,10 @@ import graph_rewrites
 from msd.bundle import Manifest, open_bundle
 from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
+from msd.conversion.reuse import stale_files
 from msd.errors import OutputExists, OutputUnwritable
-from msd.files.publication import staged
+from msd.files.publication import publish, staged
+from msd.models.families.stable_diffusion_xl import STABLE_DIFFUSION_XL
 from tests import checkpoints
 from tests.stable_diffusion import COMPONENTS
 
@@ -64,6 +66,32 @@ def test_what_is_finished_is_not_done_again(source: Path, out: Path) -> None:
     assert not seen
     assert contents(out) == before
     assert list(manifest.components) == list(COMPONENTS)
+
+
+def test_files_of_another_tokenizer_go(source: Path, finished: Path, out: Path) -> None:
+    """A tokenizer reads them all: an earlier one's special tokens would be its own."""
+    (out / "tokenizer/special_tokens_map.json").write_text('{"pad_token": "!"}')
+    (out / "tokenizer/notes.txt").write_text("mine")
+    convert(source, out, replace(SETTINGS, force=True))
+    files = {path.name for path in (out / "tokenizer").iterdir()}
+    assert files == {"notes.txt", *(path.name for path in (finished / "tokenizer").iterdir())}
+    assert "special_tokens_map.json" not in files
+
+
+def test_the_second_tokenizer_of_an_xl_model_goes_with_it(source: Path, out: Path) -> None:
+    """As its manifest's family tells."""
+    shutil.copytree(out / "tokenizer", out / "tokenizer_2")
+    manifest = json.loads((out / "manifest.json").read_text("utf-8"))
+    left = stale_files(
+        replace(open_bundle(out).manifest, family=STABLE_DIFFUSION_XL.name), open_bundle(out).manifest
+    )
+    assert manifest["family"] != STABLE_DIFFUSION_XL.name
+    assert {"tokenizer/vocab.json", "tokenizer_2/vocab.json", "tokenizer_2/merges.txt"} <= {*left}
+    with staged(out) as new:
+        (new / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+        publish(new, out, "manifest.json", [file for file in left if file.startswith("tokenizer_2")])
+    assert not (out / "tokenizer_2").exists()
+    assert (out / "tokenizer/vocab.json").is_file()
 
 
 def test_components_can_be_added_one_by_one(source: Path, finished: Path, tmp_path: Path) -> None:

@@ -88,7 +88,9 @@ Examples:
     help="Show what changes between two versions of LiteRT.",
 )
 @click.option(
-    "--tflite", metavar="VERSION", help="Predict tflite-gpu by TensorFlow Lite of this release, from 2.14 on."
+    "--tflite",
+    metavar="VERSION",
+    help="Predict tflite-gpu by TensorFlow Lite of this release, from 2.14 on, or LiteRT's: litert-1.4.1.",
 )
 @click.option("--run/--no-run", default=True, show_default=True, help="Also run the real LiteRT delegate.")
 @click.option(

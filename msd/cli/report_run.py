@@ -36,7 +36,7 @@ class ReportRequest:
     `run` also runs the real delegate, within `timeout` seconds for each compilation and each run and `memory`
     bytes for each process. `audit` measures float16 ranges, on the .npz files `inputs` if there are any.
     `shapes` fix inputs that leave sizes open. `litert` names versions of LiteRT, or environments with one, in
-    place of the installed one; `tflite` is a release of TensorFlow Lite, for its delegate's rules.
+    place of the installed one; `tflite` is a release of tflite-gpu, TensorFlow Lite's or LiteRT's.
     """
 
     paths: tuple[Path, ...]
@@ -118,6 +118,7 @@ def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Consol
     from msd.measure.report.examine import examine, reported_faults
     from msd.measure.report.report import Report
 
+    _tell_tflite(request.tflite, stderr)
     device, judged = find_device(request.device), list(_by_version(request, files, stderr))
     reports = [
         examine(
@@ -188,6 +189,16 @@ def _asked(request: ReportRequest, stderr: Console) -> dict[str, LiteRt | None]:
                 f"LiteRT {escape(release)} is predicted by the rules of {known}, the newest with rules."
             )
     return found
+
+
+def _tell_tflite(release: str | None, stderr: Console) -> None:
+    """Say whose rules predict tflite-gpu of `release`, and what they rest on; raises BadConfig for none."""
+    from msd.graph.prediction.registry import find_delegate
+
+    if release:
+        rules = find_delegate("tflite-gpu").rules
+        known = rules.under(release).release
+        stderr.print(f"tflite-gpu of {escape(release)}: the rules of {known}, {rules.evidence[known]}.")
 
 
 def _with_run(report: FileReport, verdicts: Sequence[Verdict], timeout: float, stderr: Console) -> FileReport:

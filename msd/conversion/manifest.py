@@ -85,6 +85,7 @@ def configuration_of(job: Job) -> Configuration:
     """Return the settings of a conversion as the manifest records them."""
     height, width = job.size.pixels
     recipe, spelling = job.settings.recipe, job.settings.target.spelling
+    interface = job.settings.interface
     return Configuration(
         height=height,
         width=width,
@@ -98,7 +99,8 @@ def configuration_of(job: Job) -> Configuration:
         vae_tile=job.settings.vae_tile,
         split=job.settings.split,
         attention=job.settings.attention if job.settings.attention == "composite" else "",
-        interface=job.settings.interface.name if job.settings.interface else "",
+        interface=interface.name if interface else "",
+        time_embeddings=interface.time_embeddings.file if interface and interface.time_embeddings else "",
         controls=Wiring(job.family.calls).controls,
         fused_controls=job.settings.fuse_control,
     )

@@ -16,10 +16,12 @@ from msd.bundle import (
 )
 from msd.conversion.job import Job
 from msd.conversion.manifest import configuration_of, fingerprints
+from msd.conversion.sources.diffusers import TOKENIZER_FILES
 from msd.errors import BadBundle, OutputExists
 from msd.files.publication import contents
 from msd.files.schema import to_json
 from msd.files.unwritable import raises_unwritable
+from msd.models.families import find_family
 
 REPLACE = "give another folder, or --force to replace it"
 
@@ -50,9 +52,22 @@ def load_previous(out: Path, force: bool) -> Manifest | None:
 
 
 def stale_files(previous: Manifest | None, manifest: Manifest) -> list[str]:
-    """Return the files of an earlier conversion that the new manifest lacks."""
-    old = previous.components if previous else {}
-    return [old[name].file for name in old if name not in manifest.components]
+    """Return the files of an earlier conversion that are not of the new manifest's.
+
+    Those of its tokenizers are among them, whatever the new ones have, which are written in any case.
+    """
+    if previous is None:
+        return []
+    named = [_named(each) for each in (previous, manifest)]
+    folders = find_family(previous.family).tokenizers
+    tokenizers = (f"{folder}/{file}" for folder in folders for file in TOKENIZER_FILES)
+    return [*(file for file in named[0] if file not in named[1]), *tokenizers]
+
+
+def _named(manifest: Manifest) -> list[str]:
+    """Return the files that a manifest names."""
+    table = manifest.configuration.time_embeddings
+    return [*(part.file for part in manifest.components.values()), *([table] if table else [])]
 
 
 def reusable_files(job: Job, out: Path, old: Manifest, source: Source) -> dict[str, ConvertedFile]:

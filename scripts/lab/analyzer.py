@@ -3,8 +3,8 @@
     python scripts/lab/analyzer.py write FOLDER
     OTHER/bin/python scripts/lab/analyzer.py ask FOLDER -o tests/recorded/analyzer-2.15.1.json
 
-The second step needs nothing but a TensorFlow whose Analyzer still looks: that of 2.21 never warns, because
-it lacks the check (tflite/python/analyzer_wrapper/model_analyzer.cc).
+The second step needs nothing but a TensorFlow whose Analyzer still looks, up to 2.17.1: from 2.18.0 on the
+wheels lack the check (findings/tensorflow-analyzer-never-warns.sh).
 """
 
 from __future__ import annotations

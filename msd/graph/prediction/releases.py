@@ -11,10 +11,19 @@ from msd.errors import BadConfig
 NIGHTLY = "nightly"
 """A release that is newer than all others."""
 
+LITERT = "litert-"
+"""Begins the name of a release of LiteRT where TensorFlow's, which came before, have names too."""
+
 
 def numbers(release: str) -> tuple[int, ...]:
-    """Return a release's numbers to compare: (2, 1, 5) for 2.1.5, (2, 4, 0) for 2.4.0.dev20261026."""
-    return (10**9,) if release == NIGHTLY else tuple(map(int, re.findall(r"\d+", release)[:3]))
+    """Return a release's numbers to compare: (2, 1, 5) for 2.1.5, (2, 4, 0) for 2.4.0.dev20261026.
+
+    Those of litert-2.1.5 are (1000, 2, 1, 5).
+    """
+    found = tuple(map(int, re.findall(r"\d+", release)[:3]))
+    if release == NIGHTLY:
+        return (10**9,)
+    return (1000, *found) if release.startswith(LITERT) else found
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,8 @@ def require_known(release: str, known: Sequence[str], delegate: str) -> str:
 
     `known` is ordered. Raises BadConfig for one that is older than those, or none at all.
     """
-    if release != NIGHTLY and not re.fullmatch(r"\d+(\.\d+)+(\.dev\d+)?", release):
+    named = LITERT if known[-1].startswith(LITERT) else ""
+    if release != NIGHTLY and not re.fullmatch(rf"({named})?\d+(\.\d+)+(\.dev\d+)?", release):
         raise BadConfig(f"{release} is no version; {delegate} has rules for {', '.join(known)}, nightly")
     if numbers(release) < numbers(known[0]):
         raise BadConfig(f"there are no rules of {delegate} for {release}; there are for {', '.join(known)}")

@@ -1,6 +1,7 @@
-"""Other programs' opinions of a file: those of tflite-runtime 2.14 and of TensorFlow's Analyzer.
+"""Another program's opinion of a file: that of tflite-runtime 2.14, in a process of its own, which may crash.
 
-Each runs in a process of its own, which may crash: the two libraries cannot be loaded together.
+TensorFlow's Analyzer is not asked: from 2.18 on it finds every file fit for the GPU without a look at it
+(findings/tensorflow-analyzer-never-warns.sh).
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import json
 import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -41,15 +41,6 @@ except (ValueError, RuntimeError) as problem:
     print(json.dumps([False, str(problem)]))
 """
 
-ANALYZE = """
-import sys
-import tensorflow as tf
-tf.lite.experimental.Analyzer.analyze(model_path=sys.argv[1], gpu_compatibility=True)
-"""
-
-WARNING = re.compile(r"GPU COMPATIBILITY WARNING: (?!Subgraph)(.*)")
-
-
 NEWER = re.compile(r"Didn't find op for builtin opcode '(\w+)' version '(\d+)'")
 
 LEAST = 20.0
@@ -57,12 +48,9 @@ LEAST = 20.0
 
 
 def witnesses(path: Path, timeout: float) -> tuple[Witness, ...]:
-    """Return the opinion of each installed witness on the file; each may take `timeout` seconds."""
-    asked = (("tflite-runtime", _runtime), ("tensorflow", _analyzer))
-    versions = installed_versions(*(name for name, _ in asked))
-    there = [(ask, installed) for name, ask in asked if (installed := versions.get(name))]
-    with ThreadPoolExecutor(len(asked)) as side_by_side:
-        return tuple(side_by_side.map(lambda each: each[0](path, each[1], timeout), there))
+    """Return the opinion of each installed witness on the file; each run may take `timeout` seconds."""
+    installed = installed_versions("tflite-runtime").get("tflite-runtime")
+    return (_runtime(path, installed, timeout),) if installed else ()
 
 
 def _runtime(path: Path, installed: str, timeout: float) -> Witness:
@@ -100,19 +88,6 @@ def _distance(wanted: Path, found: Path) -> float | None:
         pairs = [(one[key].astype(np.float64), other[key].astype(np.float64)) for key in one.files]
     finite = [pair for pair in pairs if np.isfinite(pair[0]).all()]
     return min((psnr(*pair) for pair in finite), default=None)
-
-
-def _analyzer(path: Path, installed: str, timeout: float) -> Witness:
-    """Ask TensorFlow's Analyzer: the one of 2.21 was not seen to warn of anything, of GATHER_ND neither."""
-    name = f"tf.lite.experimental.Analyzer {installed}"
-    printed = _child(ANALYZE, path, timeout)
-    if isinstance(printed, str):
-        return Witness(name, False, printed)
-    warnings = [match.group(1).strip() for line in printed if (match := WARNING.search(line))]
-    if not warnings:
-        return Witness(name, True, "warns of nothing")
-    more = f" and {len(warnings) - 1} more" if len(warnings) > 1 else ""
-    return Witness(name, False, f"warns: {warnings[0]}{more}")
 
 
 def _child(script: str, path: Path, timeout: float, *more: object) -> list[str] | str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from msd.graph.prediction.delegate import Delegate
 from msd.graph.prediction.device import ConvSize, Device, Shape
+from msd.graph.prediction.releases import Span
 from msd.graph.prediction.rules.checks import (
     Check,
     above_one,
@@ -120,7 +121,8 @@ ELEMENTWISE: dict[str, Row] = {
     **dict.fromkeys(UNARIES, (version(2), *UNARY)),
     "HARD_SWISH": ONE,
     **dict.fromkeys(
-        ["RELU", "RELU6", "RELU_N1_TO_1", "LEAKY_RELU"], (version(2), *graph(is_runtime(0, "input")))
+        ["RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "LEAKY_RELU"],
+        (version(2), *graph(is_runtime(0, "input"))),
     ),
     "SOFTMAX": (version(2), *shared(attribute("beta", [1.0])), *graph(is_runtime(0, "input"))),
     "PRELU": (version(1), *graph(is_runtime(0, "input"), is_constant(1, "slopes"), prelu_alpha())),
@@ -143,7 +145,7 @@ LAYERS: dict[str, Row] = {
     "DEPTHWISE_CONV_2D": (
         version(6),
         *shared(runtime(1, 2), results(1), STEPS, activation(), depthwise_shapes()),
-        *shared(one_channel_multiplied().until("2.17")),
+        *shared(one_channel_multiplied().until("2.21")),
         *graph(readable_weights()),
     ),
     "TRANSPOSE_CONV": (
@@ -219,8 +221,8 @@ MOVES: dict[str, Row] = {
         (
             version(1),
             *shared(arity(3), dtype(0, "a condition", FLOAT | {"BOOL"}), condition_fits()),
-            *shared(matrices(constant=True).since("2.18"), select_branches()),
-            *shared(matrices(constant=False).since("2.15").until("2.17")),
+            *shared(matrices(constant=True).since("litert-2.1.6"), select_branches()),
+            *shared(matrices(constant=False).since("2.15").until("litert-2.1.5")),
         ),
     ),
     "ONE_HOT": (
@@ -254,8 +256,22 @@ UNJUDGED = frozenset(
 
 LIMIT = ranks_below(5).at(f"{SOURCE}: IsAllAllowedTensors")
 
-RELEASES = ("2.14", "2.15", "2.16", "2.17", "2.21")
-"""Releases of TensorFlow whose answers are known (docs/delegates.md, evidence for tflite-gpu)."""
+EVIDENCE = {
+    **dict.fromkeys(["2.14", "2.15", "2.16"], "which follow what its Analyzer says of 2800 cases"),
+    "2.17": "the last whose Analyzer checks anything, for the wheels of 2.18 and later lack the check",
+    "2.21": "read from its source, as its wheel lacks the check; LiteRT 1.1 to 2.0 decide the same",
+    "litert-2.1.0": "read from its source; none changed up to 2.1.5",
+    "litert-2.1.6": "read from its source; none changed up to August 2026",
+}
+"""What the rules of a release rest on (docs/delegates.md, evidence for tflite-gpu)."""
+
+NO_SOURCE = "LiteRT's repository held no source of it yet; ask for 2.17 and litert-1.1"
+UNKNOWN = {
+    **dict.fromkeys(["litert-1.0", "litert-1.0.0", "litert-1.0.1"], NO_SOURCE),
+    "play-services": "Google replaces that delegate without the app, and nothing public says by which;"
+    " ask for 2.17, 2.21 and litert-2.1.6; CompiledModel of play-services-litert is --delegate litert-gpu",
+}
+"""Why nobody can tell what a release's delegate takes."""
 
 RULES = RuleSet(
     name="tflite-gpu",
@@ -271,8 +287,11 @@ RULES = RuleSet(
     unjudged=UNJUDGED.__contains__,
     source=SOURCE,
     parsers=f"{SOURCE}: NewOperationParser",
-    releases=RELEASES,
-    default=RELEASES[-1],
+    releases=tuple(EVIDENCE),
+    default=tuple(EVIDENCE)[-1],
+    spans={"RELU_0_TO_1": Span(first="litert-2.1.0")},
+    evidence=EVIDENCE,
+    unknown=UNKNOWN,
 )
 
 

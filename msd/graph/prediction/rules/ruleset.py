@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from msd.errors import BadConfig
 from msd.graph.ir import Graph, Op, Tensor
 from msd.graph.prediction.releases import ALWAYS, Span, require_known
 from msd.graph.prediction.rules.checks import Check
@@ -28,6 +29,7 @@ class RuleSet:
     `cures` names the rewrite that does without a kind that it does not know. `graphs` are checks of a graph's
     inputs and outputs. `releases` are those with rules here, in order, `default` the one that msd installs,
     and `spans` those that know a kind, where not all do; none where the rules are of one release alone.
+    `evidence` says what the rules of a release rest on, and `unknown` why there are none for a name.
     """
 
     name: str
@@ -43,9 +45,16 @@ class RuleSet:
     releases: tuple[str, ...] = ()
     default: str = ""
     spans: Mapping[str, Span] = field(default_factory=dict)
+    evidence: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
     def under(self, release: str) -> RuleSet:
-        """Return the rules of one of several releases; raises BadConfig for one older than all of them."""
+        """Return the rules of one of several releases.
+
+        Raises BadConfig for one older than all of them, and for one of `unknown`.
+        """
+        if release in self.unknown:
+            raise BadConfig(f"there are no rules of {self.name} for {release}: {self.unknown[release]}")
         known = require_known(release, self.releases, self.name)
         rules = {kind: row for kind, row in self.rules.items() if known in self.spans.get(kind, ALWAYS)}
         return replace(
