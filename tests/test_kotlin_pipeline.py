@@ -292,6 +292,37 @@ def test_a_network_that_the_gpu_refuses_is_reported_and_nothing_stays_open(
     assert opened.count(role) == 2
 
 
+@pytest.mark.parametrize(
+    ("role", "by", "count", "what"),
+    [
+        ("text_encoder", "NaN", 385, "the output of the text encoder"),
+        ("vae_encoder", "Infinity", 192, "the output of the VAE encoder"),
+        ("unet", "-Infinity", 96, "the output of the U-Net in step 1 of 3"),
+        ("vae_decoder", "NaN", 4608, "the image of the VAE decoder"),
+    ],
+)
+def test_numbers_that_are_not_finite_end_the_image(
+    role: str, by: str, count: int, what: str, kotlin: Jvm, tmp_path: Path
+) -> None:
+    folder = write_app(tmp_path / "app", encoder=True)
+    spoiled = {"role": role, "by": by, "all": False}
+    image = sent_image(photo(masked=False), 0.5)
+    (found,) = generated(kotlin, folder, guidance=1.0, image=image, spoiled=spoiled)["images"]
+    assert found["error"] == "NoImage"
+    said = f"{what} has 1 of {count} values that are NaN or infinite, so no image was made; "
+    assert found["message"].startswith(said)
+
+
+def test_an_image_of_one_colour_is_none_and_a_preview_of_one_is_shown(kotlin: Jvm, plain_app: Path) -> None:
+    """As in msd.run.runtime.finite, for what a decoder computes whose numbers overflow float16."""
+    spoiled = {"role": "vae_decoder", "by": "-1", "all": True}
+    seen = generated(kotlin, plain_app, previews=3, spoiled=spoiled)
+    (found,) = seen["images"]
+    assert found["error"] == "NoImage"
+    assert found["message"].startswith("the image of the VAE decoder is one colour throughout, so no image")
+    assert [set(step[3]) for step in seen["told"] if step[0] == "step" and step[3]] == [{-(1 << 24)}]
+
+
 def test_what_a_request_leaves_open_is_the_manifest_s(kotlin: Jvm, plain_app: Path) -> None:
     """Two steps, which come first in it, and guidance 7.5."""
     (found,) = generated(kotlin, plain_app, steps=None, guidance=None)["images"]

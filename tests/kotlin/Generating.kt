@@ -13,7 +13,11 @@ import java.util.Collections
 import java.util.concurrent.CountDownLatch
 
 /** Opens networks that are sums, and notes what is opened, run and freed, on which thread. */
-internal class Fakes(private val refused: String, private val compiling: () -> Unit = {}) : Opener {
+internal class Fakes(
+    private val refused: String,
+    private val spoiled: JSONObject? = null,
+    private val compiling: () -> Unit = {},
+) : Opener {
     val events: MutableList<String> = Collections.synchronizedList(ArrayList())
 
     override fun open(file: ModelFile): Network {
@@ -23,11 +27,19 @@ internal class Fakes(private val refused: String, private val compiling: () -> U
         return object : Network {
             override fun run(inputs: Map<String, Tensor>): Map<String, FloatArray> {
                 note("run", file)
-                return computed(file, inputs.mapValues { it.value.numbers() })
+                val outputs = computed(file, inputs.mapValues { it.value.numbers() })
+                return outputs.onEach { (_, values) -> spoil(file, values) }
             }
 
             override fun close() = note("close", file)
         }
+    }
+
+    /** Puts a number of `spoiled` into what the network with its role computes: in place of one, or of all. */
+    private fun spoil(file: ModelFile, values: FloatArray) {
+        if (spoiled?.getString("role") != file.role) return
+        val by = spoiled.getString("by").toFloat()
+        if (spoiled.getBoolean("all")) values.fill(by) else values[values.size / 2] = by
     }
 
     private fun note(what: String, file: ModelFile) {
@@ -73,7 +85,7 @@ internal fun said(progress: Progress): List<Any?> = when (progress) {
 
 /** Generates `times` images; cancels the first after `cancel` steps, closes the pipeline after `close`. */
 internal fun generate(command: JSONObject): Any {
-    val fakes = Fakes(command.getString("refused"))
+    val fakes = Fakes(command.getString("refused"), command.optJSONObject("spoiled"))
     val told = Collections.synchronizedList(ArrayList<List<Any?>>())
     val pipeline = pipeline(command, fakes)
     val results = List(command.getInt("times")) { time ->
