@@ -58,6 +58,7 @@ internal fun JSONObject.request(): Request = Request(
     paste = optBoolean("paste", true),
     controls = optJSONArray("controls")?.run { List(length()) { getJSONObject(it).control() } }.orEmpty(),
     guess = optBoolean("guess"),
+    upscale = if (isNull("upscale")) null else getInt("upscale"),
 )
 
 private fun JSONObject.control() = Control(
@@ -81,6 +82,7 @@ internal fun said(progress: Progress): List<Any?> = when (progress) {
     is Progress.Encoding -> listOf("encoding")
     is Progress.Denoising -> listOf("step", progress.step, progress.steps, progress.preview?.argb?.toList())
     is Progress.Decoding -> listOf("decoding")
+    is Progress.Enlarging -> listOf("enlarging", progress.tile, progress.tiles)
 }
 
 /** Generates `times` images; cancels the first after `cancel` steps, closes the pipeline after `close`. */
@@ -95,6 +97,8 @@ internal fun generate(command: JSONObject): Any {
             begun.await()
             told += said(progress)
             val done = (progress as? Progress.Denoising)?.step ?: 0
+            val tile = (progress as? Progress.Enlarging)?.tile ?: 0
+            if (tile > 0 && tile == command.optInt("cancelTile")) generation.cancel()
             if (done > 0 && done == command.getInt("cancel") && time == 0) generation.cancel()
             if (done > 0 && done == command.getInt("close")) pipeline.close()
         }

@@ -59,7 +59,6 @@ def plan(bundle: Bundle, settings: AndroidSettings) -> ExportPlan:
         licence=settings.licence,
         report=settings.report,
         min_memory=settings.min_ram,
-        upscaler=False,
     )
     require_decodes_whole(bundle)
     models = networks(manifest)

@@ -25,12 +25,13 @@ internal class Run(
         val ofImage = encodedImage(onProgress)
         val start = manifest.start(request.image, noise(request.seed, size), ofImage)
         val latents = denoised(prompts.map { ofImage + it }, start, onProgress)
-        decoded(wiring.decoder, latents, onProgress) { image, what ->
+        val image = decoded(wiring.decoder, latents, onProgress) { image, what ->
             requirePicture(image, manifest.width, manifest.height, what)
         }
+        enlarged(image, onProgress)
     } finally {
         val stays = wiring.steps.map(Call::component).toSet()
-        manifest.calls.map(Call::component).filterNot(stays::contains).forEach(networks::release)
+        manifest.files.map(ModelFile::role).filterNot(stays::contains).forEach(networks::release)
     }
 
     /** Returns what the calls of prompts compute for each row. */
@@ -157,9 +158,21 @@ internal class Run(
         return GeneratedImage(argb, manifest.width, manifest.height, latents)
     }
 
-    private fun taken(call: Call, onProgress: OnProgress): Network {
+    /** Returns the image, enlarged where the request says so. */
+    private fun enlarged(image: GeneratedImage, onProgress: OnProgress): GeneratedImage {
+        val upscaler = manifest.upscalerFor(request) ?: return image
+        networks.release(wiring.decoder.component)
+        return upscaler.enlarged(taken(upscaler.role, onProgress), manifest.file(upscaler.role), image) { tile, tiles ->
+            check()
+            onProgress.onProgress(Progress.Enlarging(tile, tiles))
+        }
+    }
+
+    private fun taken(call: Call, onProgress: OnProgress): Network = taken(call.component, onProgress)
+
+    private fun taken(role: String, onProgress: OnProgress): Network {
         check()
-        return networks.take(call.component, onProgress).also { check() }
+        return networks.take(role, onProgress).also { check() }
     }
 }
 
