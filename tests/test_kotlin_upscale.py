@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,17 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.export.app.manifest import NAME
+from msd.export.app.upscaler import upscaler_facts
 from msd.run.runners.engine import Engine
 from msd.run.runners.registry import find_backend
 from msd.run.runners.runner import Conditions
 from msd.run.runtime.components import open_component
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.tiles import covered, spans
-from msd.run.runtime.upscale import scale_of, tiling_of, upscale
+from msd.run.runtime.upscale import upscale
 from tests import upscalers
 from tests.app_bundles import HEIGHT, WIDTH, draw_with_sums, write_app
-from tests.jvm import Jvm, Refused, Serve, floats
+from tests.jvm import Jvm, Refused, Serve, floats, interpreted
 from tests.placed_upscaler import COVERED, SIZES, SPANS, UNFIT_TILES, Network, photo
 from tests.test_kotlin_pipeline import FIRST, LAST, STEPS_TOLD, generated, shown
 
@@ -64,18 +66,11 @@ def test_a_real_upscaler_s_image_is_the_runtime_s(name: str, kotlin: Jvm, tmp_pa
     """Its network runs in LiteRT's interpreter, for Kotlin and for the runtime."""
     upscalers.write_sources(tmp_path, {name: upscalers.KINDS[name]})
     bundle = upscalers.convert_alone(tmp_path, name, "float32")
-    tiles, scale = tiling_of(bundle), scale_of(bundle)
-    facts = {"role": UPSCALER, "input": "image", "output": "enlarged", "scale": scale}
-    facts["tiles"] = vars(tiles)
+    facts = dataclasses.asdict(upscaler_facts(bundle))
     image = photo(131, 75)
-    with open_component(bundle, UPSCALER, Engine(find_backend("cpu"), Conditions(threads=1))) as network:
-
-        def serve(role: str, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-            assert role == UPSCALER
-            tile = given["image"].reshape(1, tiles.rows, tiles.columns, 3)
-            return {"enlarged": network.rows("enlarged", {"image": tile})}
-
+    with interpreted(bundle) as serve:
         found = shown(enlarged(kotlin, facts, image, serve))
+    with open_component(bundle, UPSCALER, Engine(find_backend("cpu"), Conditions(threads=1))) as network:
         wanted = upscale(bundle, network, image)
     np.testing.assert_array_equal(found, wanted)
     assert wanted.std() > 5
@@ -114,7 +109,7 @@ def test_an_upscaler_is_opened_only_where_it_is_asked_for(kotlin: Jvm, folder: P
 
 
 def test_an_image_can_be_cancelled_between_two_tiles(kotlin: Jvm, folder: Path) -> None:
-    seen = generated(kotlin, folder, upscale=4, cancelTile=2)
+    seen = generated(kotlin, folder, upscale=4, cancelDuring="upscaler 2")
     assert seen["images"] == [{"error": "Cancelled", "message": "the image was cancelled"}]
     events = [event.rsplit(" ", 1)[0] for event in seen["events"]]
     assert events.count("run upscaler") == 2

@@ -20,6 +20,9 @@ internal class Fakes(
 ) : Opener {
     val events: MutableList<String> = Collections.synchronizedList(ArrayList())
 
+    /** Is told of each run, such as "unet 3" of the third. */
+    var onRun: (String) -> Unit = {}
+
     override fun open(file: ModelFile): Network {
         note("open", file)
         compiling()
@@ -27,6 +30,7 @@ internal class Fakes(
         return object : Network {
             override fun run(inputs: Map<String, Tensor>): Map<String, FloatArray> {
                 note("run", file)
+                onRun("${file.role} ${events.count { it.startsWith("run ${file.role} ") }}")
                 val outputs = computed(file, inputs.mapValues { it.value.numbers() })
                 return outputs.onEach { (_, values) -> spoil(file, values) }
             }
@@ -85,7 +89,7 @@ internal fun said(progress: Progress): List<Any?> = when (progress) {
     is Progress.Enlarging -> listOf("enlarging", progress.tile, progress.tiles)
 }
 
-/** Generates `times` images; cancels the first after `cancel` steps, closes the pipeline after `close`. */
+/** Generates `times` images; cancels the first after `cancel` steps, or a run, closes the pipeline after `close`. */
 internal fun generate(command: JSONObject): Any {
     val fakes = Fakes(command.getString("refused"), command.optJSONObject("spoiled"))
     val told = Collections.synchronizedList(ArrayList<List<Any?>>())
@@ -93,12 +97,11 @@ internal fun generate(command: JSONObject): Any {
     val results = List(command.getInt("times")) { time ->
         val begun = CountDownLatch(1)
         lateinit var generation: Generation
+        fakes.onRun = { if (it == command.optString("cancelDuring")) generation.cancel() }
         generation = pipeline.start(command.request()) { progress ->
             begun.await()
             told += said(progress)
             val done = (progress as? Progress.Denoising)?.step ?: 0
-            val tile = (progress as? Progress.Enlarging)?.tile ?: 0
-            if (tile > 0 && tile == command.optInt("cancelTile")) generation.cancel()
             if (done > 0 && done == command.getInt("cancel") && time == 0) generation.cancel()
             if (done > 0 && done == command.getInt("close")) pipeline.close()
         }

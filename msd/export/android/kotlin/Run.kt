@@ -74,8 +74,7 @@ internal class Run(
         val values = manifest.encoded(initial, request.seed) { call, inputs ->
             val network = taken(call, onProgress)
             onProgress.onProgress(Progress.Encoding)
-            val file = manifest.file(call.component)
-            finite(file, network.rows(file, listOf(inputs))[0])
+            network.rows(manifest.file(call.component), listOf(inputs))[0]
         }
         wiring.ofImages.forEach { networks.release(it.component) }
         return values
@@ -150,8 +149,10 @@ internal class Run(
     ): GeneratedImage {
         val (decoder, file) = taken(call, onProgress) to manifest.file(call.component)
         onProgress.onProgress(Progress.Decoding)
-        val outputs = decoder.rows(file, listOf(call.row(file, Given(manifest, latent = latents))))[0]
-        val image = outputs.getValue(checkNotNull(call.computes("image")).tensor)
+        val image = manifest.decoded(call, latents) { inputs ->
+            check()
+            decoder.rows(file, listOf(inputs))[0]
+        }
         val initial = request.image.takeIf { request.paste }
         val made = pixels(require(image, "the image of the ${file.title}"))
         val argb = initial?.paste(made, manifest.width) ?: made
