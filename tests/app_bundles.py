@@ -1,4 +1,4 @@
-"""Bundles whose networks are a few sums in NumPy, the same as in tests/kotlin/Fakes.kt."""
+"""Bundles whose networks are a few sums in NumPy, the same as in tests/kotlin/Sums.kt."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from tests.stand_in import SCHEDULER
 
 STEPS = (2, 6, 20)
 HEIGHT, WIDTH, CONTEXT = 4, 6, 5
+UPSCALED = 24, 16
 SETTINGS = {"cosine_first": False, "frequency_shift": 1.0}
 
 
@@ -47,12 +48,14 @@ def write_bundle(
     encoder: bool = False,
     inpaints: bool = False,
     tile: tuple[int, int] = (HEIGHT, WIDTH),
+    upscaler: bool = False,
 ) -> Path:
     """Write a bundle that NumPy generates with; `embeddings`: the widths of the U-Net's inputs by name.
 
     With `chunks`, the U-Net takes as many outputs of the text encoder. `encoder`: the bundle has an image
     encoder. `inpaints`: the U-Net takes a mask and the masked image beside the latents. `tile`: the rows and
-    columns of the latents that the autoencoder takes.
+    columns of the latents that the autoencoder takes. `upscaler`: one enlarges four times, in tiles of
+    `UPSCALED` pixels.
     """
     folder.mkdir(parents=True)
     latent, context = (batch, HEIGHT, WIDTH, 4), (batch, 1, 77, CONTEXT)
@@ -73,6 +76,10 @@ def write_bundle(
         image, moments = (1, tile[0] * 8, tile[1] * 8, 3), (1, *tile, 8)
         parts["vae_encoder"] = _write(folder, "vae_encoder", {"image": image}, ("moments", moments))
         components["vae_encoder"] = {"scaling_factor": 0.25}
+    if upscaler:
+        image, larger = (1, *UPSCALED, 3), (1, *(4 * side for side in UPSCALED), 3)
+        parts["upscaler"] = _write(folder, "upscaler", {"image": image}, ("enlarged", larger))
+        components["upscaler"] = {}
     write_tokenizer(folder / "tokenizer", tokenizer)
     (folder / "scheduler").mkdir()
     (folder / "scheduler" / "scheduler_config.json").write_text(
@@ -179,4 +186,17 @@ def encode_image(image: np.ndarray) -> np.ndarray:
     return np.stack([*mean, *(0.3 * corner[..., i % 3] - 2 for i in range(4))], -1)
 
 
-NETWORKS = {"text_encoder": encode, "unet": predict, "vae_decoder": decode, "vae_encoder": encode_image}
+def enlarge(image: np.ndarray, scale: int = 4) -> np.ndarray:
+    """Return each pixel repeated, with something that depends on its place in the tile."""
+    larger = image.astype(np.float64).repeat(scale, 1).repeat(scale, 2)
+    y, x = np.mgrid[: larger.shape[1], : larger.shape[2]]
+    return 0.9 * larger + 0.1 * ((y * 31 + x * 7) % 13 / 13.0)[None, ..., None]
+
+
+NETWORKS = {
+    "text_encoder": encode,
+    "unet": predict,
+    "vae_decoder": decode,
+    "vae_encoder": encode_image,
+    "upscaler": enlarge,
+}

@@ -5,15 +5,20 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from msd.bundle import Bundle
+from msd.run.runners.engine import Engine
+from msd.run.runners.registry import find_backend
+from msd.run.runners.runner import Conditions
 from tests.kotlinc import class_path, library
 
-Serve = Callable[[str, dict[str, np.ndarray]], np.ndarray]
+Serve = Callable[[str, dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 
 class Jvm:
@@ -71,6 +76,22 @@ class Jvm:
 
 class Refused(Exception):
     """An exception of the Kotlin sources."""
+
+
+@contextmanager
+def interpreted(bundle: Bundle) -> Iterator[Serve]:
+    """Return what runs a bundle's networks in LiteRT's interpreter, on one thread."""
+    engine = Engine(find_backend("cpu"), Conditions(threads=1))
+    with ExitStack() as stack:
+        opened = {
+            name: stack.enter_context(engine.load(bundle.path(name))) for name in bundle.manifest.components
+        }
+
+        def serve(role: str, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            shapes = {port.name: port.shape for port in bundle.component(role).inputs}
+            return opened[role].run({name: given[name].reshape(shape) for name, shape in shapes.items()})
+
+        yield serve
 
 
 def start() -> Jvm:

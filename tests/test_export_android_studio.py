@@ -187,7 +187,8 @@ def test_the_instrumented_test_runs_with_junit(
 def test_the_screen_stays_on_while_the_phone_computes_and_not_while_it_waits(app: Jvm) -> None:
     """A question about mobile data may wait for hours, and a download needs no screen."""
     assert app.ask("awake")["phases"] == [
-        *("CHECKING_DEVICE", "CHECKING_FILES", "COMPILING", "ENCODING", "DENOISING", "DECODING")
+        *("CHECKING_DEVICE", "CHECKING_FILES", "COMPILING", "ENCODING", "DENOISING", "DECODING"),
+        "ENLARGING",
     ]
 
 

@@ -26,11 +26,12 @@ def app(android_projects: Projects) -> Iterator[Jvm]:
 def test_each_kind_of_failure_has_a_sentence_for_users(app: Jvm, tmp_path: Path) -> None:
     seen = app.ask("reasons", home=str(tmp_path))
     photos = seen.pop("photos")
-    assert len(set(seen.values())) == len(seen) == 16
+    assert len(set(seen.values())) == len(seen) == 17
     assert not [said for said in seen.values() if DETAIL in said or "msd" in said or "Exception" in said]
     assert seen["space by"] == "The model needs 2 MB more space on this phone. Free some and try again."
     assert seen["memory of"] == "The model needs a phone with 6.0 GB of memory, and this one has 3.0 GB."
     assert seen["network"] == "The GPU of this phone cannot run a part of the model."
+    assert seen["no image"].startswith("The model computed nothing that can be shown.")
     assert seen["bug"] == "Something unexpected went wrong. Try again."
     assert photos == [
         "This photo cannot be read. Choose another one.",

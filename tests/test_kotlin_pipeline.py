@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,15 @@ import pytest
 from msd.bundle import open_bundle
 from msd.export.app import manifest as app
 from msd.graph.parity import psnr
-from msd.run.runners.engine import Engine
-from msd.run.runners.registry import find_backend
-from msd.run.runners.runner import Conditions
+from msd.run.runtime.decode import decoder_runs
 from msd.run.runtime.image import pixels
 from msd.run.runtime.initial_image import InitialImage
 from msd.run.runtime.noise import posterior_noise
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.scheduler import SCHEDULERS
 from tests.app_bundles import HEIGHT, WIDTH, draw_with_sums, write_app
-from tests.jvm import Jvm, Refused, floats
-from tests.stable_diffusion import COMPONENTS
+from tests.jvm import Jvm, Refused, floats, interpreted
 
-CPU = Engine(find_backend("cpu"), Conditions(threads=1))
 WIDE = {"timestep_embedding": 11}
 TOLD = {"timestep_embedding": 8, "guidance_embedding": 7}
 REQUEST = {
@@ -89,6 +84,35 @@ def test_an_image_is_the_runtime_s(
         prompt, negative_prompt="a blue square!", seed=9, steps=6, guidance=guidance
     )
     require_equal(found, wanted)
+
+
+@pytest.mark.parametrize("tile", [(4, 4), (3, 4), (2, 2)])
+def test_an_image_in_tiles_is_the_runtime_s(
+    tile: tuple[int, int], kotlin: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The encoder and the decoder take fewer rows and columns than there are."""
+    folder = write_app(tmp_path / "app", encoder=True, tile=tile)
+    image = photo(masked=False)
+    seen = generated(kotlin, folder, image=sent_image(image, 0.5), previews=2)
+    draw_with_sums(monkeypatch)
+    pipeline = Pipeline(open_bundle(folder))
+    wanted = pipeline.generate(
+        "three red circles", negative_prompt="a blue square!", seed=9, steps=6, guidance=7.5, image=image,
+        strength=0.5,
+    )  # fmt: skip
+    require_equal(seen["images"][0], wanted)
+    runs = [event.split(" ")[1] for event in seen["events"] if event.startswith("run")]
+    previews = [step for step in seen["told"] if step[0] == "step" and step[3]]
+    assert runs.count("vae_decoder") == decoder_runs(pipeline.bundle) * (1 + len(previews)) > 1
+    assert len(previews) == 1
+
+
+def test_a_decoder_can_be_cancelled_between_two_tiles(kotlin: Jvm, tmp_path: Path) -> None:
+    folder = write_app(tmp_path / "app", tile=(2, 2))
+    seen = generated(kotlin, folder, cancelDuring="vae_decoder 2")
+    assert seen["images"] == [{"error": "Cancelled", "message": "the image was cancelled"}]
+    runs = [event.split(" ")[1] for event in seen["events"] if event.startswith("run")]
+    assert runs.count("vae_decoder") == 2
 
 
 def photo(masked: bool) -> InitialImage:
@@ -162,14 +186,7 @@ def test_the_demo_s_image_is_the_runtime_s(kotlin: Jvm, demo_int8: Path, tmp_pat
     """The whole pipeline in Kotlin with the real networks, which LiteRT's interpreter runs for it here."""
     bundle, prompt = open_bundle(demo_int8), "two red circles on the left over a striped blue background"
     app.write_manifest(app.describe(bundle), bundle, tmp_path)
-    with ExitStack() as stack:
-        opened = {name: stack.enter_context(CPU.load(bundle.path(name))) for name in COMPONENTS}
-
-        def serve(role: str, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-            part = bundle.component(role)
-            shaped = {port.name: given[port.name].reshape(port.shape) for port in part.inputs}
-            return opened[role].run(shaped)
-
+    with interpreted(bundle) as serve:
         found = kotlin.ask(
             "generate served", serve, folder=str(tmp_path), prompt=prompt, negative="", seed=7, steps=20
         )
@@ -290,6 +307,37 @@ def test_a_network_that_the_gpu_refuses_is_reported_and_nothing_stays_open(
     closed = [event.split(" ")[1] for event in seen["events"] if event.startswith("close")]
     assert sorted(closed) == sorted(name for name in opened if name != role)
     assert opened.count(role) == 2
+
+
+@pytest.mark.parametrize(
+    ("role", "by", "count", "what"),
+    [
+        ("text_encoder", "NaN", 385, "the output of the text encoder"),
+        ("vae_encoder", "Infinity", 96, "the output of the VAE encoder"),
+        ("unet", "-Infinity", 96, "the output of the U-Net in step 1 of 3"),
+        ("vae_decoder", "NaN", 4608, "the image of the VAE decoder"),
+    ],
+)
+def test_numbers_that_are_not_finite_end_the_image(
+    role: str, by: str, count: int, what: str, kotlin: Jvm, tmp_path: Path
+) -> None:
+    folder = write_app(tmp_path / "app", encoder=True)
+    spoiled = {"role": role, "by": by, "all": False}
+    image = sent_image(photo(masked=False), 0.5)
+    (found,) = generated(kotlin, folder, guidance=1.0, image=image, spoiled=spoiled)["images"]
+    assert found["error"] == "NoImage"
+    said = f"{what} has 1 of {count} values that are NaN or infinite, so no image was made; "
+    assert found["message"].startswith(said)
+
+
+def test_an_image_of_one_colour_is_none_and_a_preview_of_one_is_shown(kotlin: Jvm, plain_app: Path) -> None:
+    """As in msd.run.runtime.finite, for what a decoder computes whose numbers overflow float16."""
+    spoiled = {"role": "vae_decoder", "by": "-1", "all": True}
+    seen = generated(kotlin, plain_app, previews=3, spoiled=spoiled)
+    (found,) = seen["images"]
+    assert found["error"] == "NoImage"
+    assert found["message"].startswith("the image of the VAE decoder is one colour throughout, so no image")
+    assert [set(step[3]) for step in seen["told"] if step[0] == "step" and step[3]] == [{-(1 << 24)}]
 
 
 def test_what_a_request_leaves_open_is_the_manifest_s(kotlin: Jvm, plain_app: Path) -> None:

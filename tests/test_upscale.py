@@ -28,15 +28,9 @@ from msd.run.runtime.components import LoadedNetwork, open_component
 from msd.run.runtime.tiles import Tiling, joined_rows, spans
 from msd.run.runtime.upscale import scale_of, upscale
 from tests import photos, upscalers
-from tests.upscalers import Compact, Rrdb
+from tests.upscalers import KINDS
 
 UPSCALER = "upscaler"
-KINDS: upscalers.Kinds = {
-    "large-4": (Rrdb, {"scale": 4, "features": 9, "growth": 5, "blocks": 2}),
-    "large-2": (Rrdb, {"scale": 2, "features": 8, "growth": 4, "blocks": 1}),
-    "compact-4": (Compact, {"scale": 4, "features": 10, "convs": 2}),
-    "compact-2": (Compact, {"scale": 2, "features": 7, "convs": 3}),
-}
 
 
 @pytest.fixture(scope="module")
@@ -50,16 +44,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def converted(request: pytest.FixtureRequest, source: Path) -> tuple[Bundle, torch.nn.Module]:
     """A bundle of the upscaler alone in float32, whose tiles are 64 by 48, and the network in PyTorch."""
     kind, settings = KINDS[request.param]
-    return bundle_of(source, request.param, "float32"), upscalers.make(kind, **settings)
-
-
-def bundle_of(source: Path, name: str, recipe: str) -> Bundle:
-    out = source / f"{name}-{recipe}"
-    sizes = ["--height", "64", "--width", "48"]
-    options = ["--upscaler", source / f"{name}.pth", "--component", UPSCALER, "--recipe", recipe, *sizes]
-    result = CliRunner().invoke(convert, [*map(str, [source / "source", "-o", out, *options])])
-    assert result.exit_code == 0, result.output
-    return open_bundle(out)
+    return upscalers.convert_alone(source, request.param, "float32"), upscalers.make(kind, **settings)
 
 
 @contextmanager
@@ -93,7 +78,7 @@ def test_the_numbers_are_pytorchs(converted: tuple[Bundle, torch.nn.Module]) -> 
 def test_int8_is_near(source: Path, name: str) -> None:
     kind, settings = KINDS[name]
     image = photo(64, 48).astype(np.float32) / 255
-    with opened(bundle_of(source, name, "gpu-w8")) as network:
+    with opened(upscalers.convert_alone(source, name, "gpu-w8")) as network:
         made = tile_of(network, 4, image)
     assert psnr(made, upscalers.enlarged(upscalers.make(kind, **settings), image)) > 38
 
@@ -234,15 +219,16 @@ def test_files_for_an_app_have_the_upscaler(source: Path, for_apps: Path) -> Non
     assert UPSCALER not in [call["component"] for call in manifest["calls"]]
 
 
-def test_android_apps_leave_the_upscaler_out(source: Path, for_apps: Path) -> None:
+def test_android_apps_have_the_upscaler(source: Path, for_apps: Path) -> None:
     result = CliRunner().invoke(export_android, [str(for_apps), "-o", str(source / "android")])
     assert result.exit_code == 0, result.output
-    assert "apps do not enlarge images yet, so that upscaler.tflite is left out" in result.output
-    assert not [*(source / "android").rglob("upscaler.tflite")]
+    (placed,) = (source / "android").rglob("upscaler.tflite")
+    assert placed.read_bytes() == (for_apps / "upscaler.tflite").read_bytes()
+    assert json.loads((placed.parent / "sd-manifest.json").read_text())["upscaler"]["scale"] == 2
 
 
 def test_a_folder_of_an_upscaler_alone_is_measured(source: Path) -> None:
-    bundle = bundle_of(source, "compact-2", "float16")
+    bundle = upscalers.convert_alone(source, "compact-2", "float16")
     result = CliRunner().invoke(bench, [str(bundle.folder), "--backend", "litert-cpu", "--max-seconds", "1"])
     assert result.exit_code == 0, result.output
     assert UPSCALER in result.output

@@ -25,7 +25,9 @@ from msd.run.runners.runner import Conditions
 from msd.run.runtime.components import open_component
 from msd.run.runtime.decode import decode_latent, decoder_runs
 from msd.run.runtime.image_encoder import encode_pixels
+from msd.run.runtime.pipeline import Pipeline
 from tests import checkpoints, photos, tiny_autoencoders
+from tests.jvm import Jvm, interpreted
 
 ENCODER, DECODER = "vae_encoder", "vae_decoder"
 HEIGHT, WIDTH, CELL = 128, 96, 2
@@ -185,12 +187,21 @@ def test_sizes_of_which_some_take_tiles(folder: Path) -> None:
     assert open_bundle(folder / "three").component(DECODER).signatures == ("32x32", "64x64", "16x16")
 
 
-def test_apps_do_not_decode_in_tiles(folder: Path) -> None:
-    options = ["--height", 64, "--width", 64, "--vae-tile", 32]
-    assert converted(folder, *options, out="app").exit_code == 0
-    refused = CliRunner().invoke(export_files, [str(folder / "app"), "-o", str(folder / "files")])
-    assert refused.exit_code == 1
-    assert "decodes in tiles, which apps do not yet; convert it without --vae-tile" in refused.output
+def test_apps_decode_in_tiles(images: dict[str, np.ndarray], folder: Path, kotlin: Jvm) -> None:
+    """In Kotlin, with the real networks, which LiteRT's interpreter runs for it."""
+    bundle = open_bundle(folder / "alone")
+    exported = CliRunner().invoke(
+        export_files, [str(bundle.folder), "-o", str(folder / "files"), "--steps", "2"]
+    )
+    assert exported.exit_code == 0, exported.output
+    asked = {"prompt": "a hill", "negative": "", "seed": 7, "steps": 2, "guidance": 7.5}
+    with interpreted(bundle) as serve:
+        found = kotlin.ask("generate served", serve, folder=str(folder / "files/SDModels"), **asked)
+    with Pipeline(bundle, threads=1) as pipeline:
+        wanted = pipeline.generate("a hill", seed=7, steps=2, guidance=7.5).pixels
+    argb = np.array(found["argb"]).reshape(64, 64)
+    assert np.abs(np.stack([argb >> 16 & 255, argb >> 8 & 255, argb & 255], -1) - wanted).max() <= 1
+    assert wanted.std() > 5
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "html"])

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from click.testing import CliRunner
 from torch import nn
 from torch.nn import functional
 
+from msd.bundle import Bundle, open_bundle
+from msd.cli.convert import convert
 from tests import checkpoints
 
 
@@ -84,6 +87,13 @@ class Compact(nn.Module):
 Kinds = Mapping[str, tuple[type[Rrdb] | type[Compact], dict[str, int]]]
 """Upscalers by their names: the network, and what `make` is given."""
 
+KINDS: Kinds = {
+    "large-4": (Rrdb, {"scale": 4, "features": 9, "growth": 5, "blocks": 2}),
+    "large-2": (Rrdb, {"scale": 2, "features": 8, "growth": 4, "blocks": 1}),
+    "compact-4": (Compact, {"scale": 4, "features": 10, "convs": 2}),
+    "compact-2": (Compact, {"scale": 2, "features": 7, "convs": 3}),
+}
+
 
 def make(kind: type[Rrdb] | type[Compact], seed: int = 0, **settings: int) -> nn.Module:
     """Return a network of random weights, none of them 0; slopes have both signs."""
@@ -100,6 +110,16 @@ def write_sources(folder: Path, kinds: Kinds) -> None:
     checkpoints.write(folder / "source", checkpoints.TINY)
     for name, (kind, settings) in kinds.items():
         torch.save({"params": make(kind, **settings).state_dict()}, folder / f"{name}.pth")
+
+
+def convert_alone(folder: Path, name: str, recipe: str) -> Bundle:
+    """Return a bundle of the upscaler NAME.pth in `folder` alone, whose tiles are 64 by 48."""
+    out = folder / f"{name}-{recipe}"
+    sizes = ["--height", "64", "--width", "48"]
+    options = ["--upscaler", folder / f"{name}.pth", "--component", "upscaler", "--recipe", recipe, *sizes]
+    result = CliRunner().invoke(convert, [*map(str, [folder / "source", "-o", out, *options])])
+    assert result.exit_code == 0, result.output
+    return open_bundle(out)
 
 
 def enlarged(network: nn.Module, image: np.ndarray) -> np.ndarray:

@@ -105,7 +105,6 @@ def export_android(
         report=load_export_report(report),
     )
     with one_size_of(open_bundle(bundle), size) as picked, copy_progress() as on_progress:
-        say_left_out(picked)
         say_least_steps(picked, min(steps or [picked.manifest.images.steps]))
         plan = export.export_android(picked, output, settings, force, on_progress)
     _print_plan(plan, output, app, as_json)
@@ -158,13 +157,6 @@ def one_size_of(bundle: Bundle, size: ImageSize | None) -> AbstractContextManage
         has = " or ".join(map(str, sizes))
         raise click.UsageError(f"An app has one size of images: choose --size {has}.")
     return one_size(bundle, size)
-
-
-def say_left_out(bundle: Bundle) -> None:
-    """Say that an app does not run an upscaler, where the bundle has one."""
-    if upscaler := bundle.wiring.upscaler:
-        name = bundle.component(upscaler.component).file
-        say(f"warning: apps do not enlarge images yet, so that {name} is left out", err=True)
 
 
 def _print_plan(plan: ExportPlan, output: Path, app: bool, as_json: bool) -> None:

@@ -13,8 +13,15 @@ import java.util.Collections
 import java.util.concurrent.CountDownLatch
 
 /** Opens networks that are sums, and notes what is opened, run and freed, on which thread. */
-internal class Fakes(private val refused: String, private val compiling: () -> Unit = {}) : Opener {
+internal class Fakes(
+    private val refused: String,
+    private val spoiled: JSONObject? = null,
+    private val compiling: () -> Unit = {},
+) : Opener {
     val events: MutableList<String> = Collections.synchronizedList(ArrayList())
+
+    /** Is told of each run, such as "unet 3" of the third. */
+    var onRun: (String) -> Unit = {}
 
     override fun open(file: ModelFile): Network {
         note("open", file)
@@ -23,11 +30,20 @@ internal class Fakes(private val refused: String, private val compiling: () -> U
         return object : Network {
             override fun run(inputs: Map<String, Tensor>): Map<String, FloatArray> {
                 note("run", file)
-                return computed(file, inputs.mapValues { it.value.numbers() })
+                onRun("${file.role} ${events.count { it.startsWith("run ${file.role} ") }}")
+                val outputs = computed(file, inputs.mapValues { it.value.numbers() })
+                return outputs.onEach { (_, values) -> spoil(file, values) }
             }
 
             override fun close() = note("close", file)
         }
+    }
+
+    /** Puts a number of `spoiled` into what the network with its role computes: in place of one, or of all. */
+    private fun spoil(file: ModelFile, values: FloatArray) {
+        if (spoiled?.getString("role") != file.role) return
+        val by = spoiled.getString("by").toFloat()
+        if (spoiled.getBoolean("all")) values.fill(by) else values[values.size / 2] = by
     }
 
     private fun note(what: String, file: ModelFile) {
@@ -46,6 +62,7 @@ internal fun JSONObject.request(): Request = Request(
     paste = optBoolean("paste", true),
     controls = optJSONArray("controls")?.run { List(length()) { getJSONObject(it).control() } }.orEmpty(),
     guess = optBoolean("guess"),
+    upscale = if (isNull("upscale")) null else getInt("upscale"),
 )
 
 private fun JSONObject.control() = Control(
@@ -69,16 +86,18 @@ internal fun said(progress: Progress): List<Any?> = when (progress) {
     is Progress.Encoding -> listOf("encoding")
     is Progress.Denoising -> listOf("step", progress.step, progress.steps, progress.preview?.argb?.toList())
     is Progress.Decoding -> listOf("decoding")
+    is Progress.Enlarging -> listOf("enlarging", progress.tile, progress.tiles)
 }
 
-/** Generates `times` images; cancels the first after `cancel` steps, closes the pipeline after `close`. */
+/** Generates `times` images; cancels the first after `cancel` steps, or a run, closes the pipeline after `close`. */
 internal fun generate(command: JSONObject): Any {
-    val fakes = Fakes(command.getString("refused"))
+    val fakes = Fakes(command.getString("refused"), command.optJSONObject("spoiled"))
     val told = Collections.synchronizedList(ArrayList<List<Any?>>())
     val pipeline = pipeline(command, fakes)
     val results = List(command.getInt("times")) { time ->
         val begun = CountDownLatch(1)
         lateinit var generation: Generation
+        fakes.onRun = { if (it == command.optString("cancelDuring")) generation.cancel() }
         generation = pipeline.start(command.request()) { progress ->
             begun.await()
             told += said(progress)

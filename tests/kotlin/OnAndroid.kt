@@ -94,7 +94,7 @@ internal fun explanations(): Any = listOf(
     IllegalArgumentException("Unknown status code: 7000"),
 ).map { thrown ->
     try {
-        explained("unet.tflite cannot be run", Why.RefusedNetwork("unet")) { throw thrown }
+        explained("unet.tflite cannot be run", Why.RefusedNetwork) { throw thrown }
     } catch (problem: NoGpu) {
         problem.message
     }

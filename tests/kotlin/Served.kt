@@ -4,7 +4,7 @@ package dev.msd.runtime
 import org.json.JSONObject
 import java.io.File
 
-private class Served(private val file: ModelFile) : Network {
+internal class Served(private val file: ModelFile) : Network {
     override fun run(inputs: Map<String, Tensor>): Map<String, FloatArray> {
         val values = inputs.mapValues { (_, value) ->
             if (value is Tensor.Ints) value.values.toList() else sent(value.numbers() as FloatArray)

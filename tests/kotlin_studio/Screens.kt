@@ -127,7 +127,7 @@ internal class Process(home: File) {
             running.countDown()
             released.await()
         }
-        return file.outputs.associate { it.name to FloatArray(it.size) { 0.5f } }
+        return file.outputs.associate { it.name to FloatArray(it.size, ::gray) }
     }
 
     fun screen(): StudioActivity = onMain {

@@ -86,7 +86,7 @@ private class StandInOpener(private val step: (String) -> Unit) : Opener {
         return object : Network {
             override fun run(inputs: Map<String, Tensor>): Map<String, FloatArray> {
                 uninterrupted("run ${file.role}")
-                return file.outputs.associate { it.name to FloatArray(it.size) { 0.5f } }
+                return file.outputs.associate { it.name to FloatArray(it.size, ::gray) }
             }
 
             override fun close(): Unit = step("close ${file.role}")
@@ -99,3 +99,6 @@ private class StandInOpener(private val step: (String) -> Unit) : Opener {
         if (interrupted) Thread.currentThread().interrupt()
     }
 }
+
+/** Returns halves, and now and then a little more: an image of one colour would be refused. */
+internal fun gray(i: Int): Float = if (i % 7 == 0) 0.5001f else 0.5f

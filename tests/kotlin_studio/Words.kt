@@ -7,6 +7,7 @@ import dev.msd.runtime.BadFile
 import dev.msd.runtime.BadManifest
 import dev.msd.runtime.BadRequest
 import dev.msd.runtime.NoGpu
+import dev.msd.runtime.NoImage
 import dev.msd.runtime.NoSpace
 import dev.msd.runtime.Remark
 import dev.msd.runtime.Why
@@ -31,7 +32,8 @@ private val FAILURES: Map<String, Throwable> = mapOf(
     "memory" to BadDevice(DETAIL, Why.LittleMemory(0, 0)),
     "memory of" to BadDevice(DETAIL, Why.LittleMemory(2_950_000_000, 6_000_000_000)),
     "gpu" to NoGpu(DETAIL),
-    "network" to NoGpu(DETAIL, null, Why.RefusedNetwork("vae_decoder")),
+    "network" to NoGpu(DETAIL, null, Why.RefusedNetwork),
+    "no image" to NoImage(DETAIL),
     "no memory" to OutOfMemoryError(DETAIL),
     "bug" to IllegalStateException(DETAIL),
 )

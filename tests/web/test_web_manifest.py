@@ -22,6 +22,7 @@ from msd.export.web.manifest import (
     dump_manifest,
 )
 from tests.app_bundles import write_app
+from tests.placed_upscaler import UNFIT_TILES
 from tests.web.node import evaluate
 
 PARSE = """
@@ -81,7 +82,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The manifest of a model that repaints, with everything that one can have."""
     embeddings = {"timestep_embedding": 8, "guidance_embedding": 7}
     folder = tmp_path_factory.mktemp("app") / "whole"
-    write_app(folder, encoder=True, inpaints=True, embeddings=embeddings)
+    write_app(folder, encoder=True, inpaints=True, embeddings=embeddings, upscaler=True)
     whole: dict[str, Any] = json.loads((folder / NAME).read_text("utf-8"))
     some = {**whole["image"], "schedules": whole["image"]["schedules"][:2]}
     return {**whole, "preview": "vae_decoder", "schedules": whole["schedules"][:2], "image": some}
@@ -117,6 +118,7 @@ def put(place: str, value: Any) -> Callable[[dict[str, Any]], None]:
 
 FREQUENCIES = ".calls[3].inputs[2].sources[0].frequencies"
 FURTHER = ".tokenizers.tokenizer.specials[0].further"
+MISFIT = " has tiles of an upscaler that do not fit upscaler.tflite"
 APP_DAMAGES = [
     ("model", ..., ".model is missing, not text"),
     ("height", "512", '.height is "512", not a whole number'),
@@ -150,6 +152,8 @@ APP_DAMAGES = [
     ("files.0.inputs.0.dtype", "int8", '.files[0].inputs[0].dtype is "int8", not one of float32, int32'),
     ("files.0.inputs.0.shape.1", 1.5, ".files[0].inputs[0].shape[1] is 1.5, not a whole number"),
     ("tokenizers.tokenizer.specials.0.further", ["a"], f'{FURTHER}[0] is "a", not a whole number'),
+    ("upscaler.role", "eye", " lists no file with the role eye"),
+    *((f"upscaler.{place}", value, MISFIT) for place, value in UNFIT_TILES.items()),
 ]
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from msd.errors import NotFinite
+from msd.run.runtime.finite import require_picture
 from msd.run.runtime.image import image_of, pixels
 from tests.web.arrays import OPENING, floats, levels, sent
 from tests.web.node import evaluate
@@ -60,6 +63,42 @@ def test_results_of_networks_that_are_no_numbers_are_refused() -> None:
         "the output of the U-Net in step 3 of 20 has 2 of 4 values that are NaN or infinite,"
         " so no image was made; less guidance or another scheduler may help",
     ]
+
+
+@pytest.mark.parametrize(("height", "width"), [(16, 24), (3, 40), (3, 3), (2, 9), (1, 1)])
+def test_an_image_of_one_colour_is_refused_as_by_the_runtime(height: int, width: int) -> None:
+    """What lies at the edges does not count; one number inside does, of whatever channel."""
+    flat = np.tile(np.float32([0.25, -0.5, 1]), (height, width, 1))
+    edge = max(1, min(height, width) // 8)
+    framed, drawn = flat.copy(), flat.copy()
+    framed[0], framed[:, -edge:] = 0.1, 0.2
+    drawn[height // 2, width // 2, 2] = 0.9
+    script = """
+    import { requirePicture } from './msd/finite.js';
+    const [height, width, ...images] = input;
+    console.log(JSON.stringify(images.map((image) => {
+      try {
+        return requirePicture(floats(image), { width, height }, 'it').length;
+      } catch ({ code, message }) {
+        return [code, message.slice(0, 28)];
+      }
+    })));
+    """
+    lost = drawn.copy()
+    lost[height // 2, width // 2, 0] = np.nan
+    images = [flat, framed, drawn, lost]
+    found = evaluate(OPENING + script, height, width, *map(sent, images))
+    assert [answer == flat.size for answer in found] == [*map(passes, images)]
+    if height == 16:
+        assert found[0] == found[1] == ["failed", "it is one colour throughout,"]
+
+
+def passes(image: np.ndarray) -> bool:
+    try:
+        require_picture(image, "it")
+    except NotFinite:
+        return False
+    return True
 
 
 def test_levels_become_numbers_as_the_runtime_s() -> None:

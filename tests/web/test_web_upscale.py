@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from msd.run.runtime.tiles import spans
+from msd.run.runtime.tiles import covered, spans
 from msd.run.runtime.upscale import upscale
+from tests.placed_upscaler import COVERED, SIZES, SPANS, Network, photo
 from tests.web.arrays import OPENING, floats, levels
 from tests.web.node import evaluate
 
-SPANS = (
+TILES = (
     OPENING
     + """
-import { spans } from './msd/tiles.js';
-console.log(JSON.stringify(input[0].map((args) =>
-  spans(...args).map(({ start, shares }) => [start, sent(shares)]))));
+import { covered, spans } from './msd/tiles.js';
+const [cases, sides] = input;
+const found = cases.map((args) => spans(...args).map(({ start, shares }) => [start, sent(shares)]));
+console.log(JSON.stringify([found, sides.map((args) => covered(...args))]));
 """
 )
 ENLARGE = (
@@ -61,67 +62,20 @@ console.log(JSON.stringify(made));
 )
 
 
-class Network:
-    """An upscaler whose result depends on the place in a tile, so that seams differ from a whole image."""
-
-    name = "upscaler"
-
-    def __init__(self, scale: int, rows: int, columns: int) -> None:
-        self.scale, self.rows_of, self.columns = scale, rows, columns
-
-    def rows(self, name: str, feeds: dict[str, np.ndarray]) -> np.ndarray:
-        large = feeds["image"].astype(np.float64).repeat(self.scale, 1).repeat(self.scale, 2)
-        y, x = np.mgrid[: large.shape[1], : large.shape[2]]
-        return (0.9 * large + 0.1 * ((y * 31 + x * 7) % 13 / 13)[None, ..., None]).astype(np.float32)
-
-    @property
-    def bundle(self) -> Any:
-        """What `upscale` asks of a bundle."""
-        shape, s = (1, self.rows_of, self.columns, 3), self.scale
-        file = SimpleNamespace(
-            file="upscaler.tflite",
-            inputs=[SimpleNamespace(name="image", shape=shape)],
-            outputs=[SimpleNamespace(name="enlarged", shape=(1, s * shape[1], s * shape[2], 3))],
-        )
-        family = SimpleNamespace(upscaler=SimpleNamespace(name="upscaler"))
-        wiring = SimpleNamespace(upscaler=SimpleNamespace(component="upscaler"))
-        return SimpleNamespace(component=lambda name: file, family=family, wiring=wiring)
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        overlap = min(32, self.rows_of // 2, self.columns // 2)
-        tiles = {"rows": self.rows_of, "columns": self.columns, "overlap": overlap}
-        tiles["multiple"] = 2 if self.scale == 2 else 1
-        ports = {"role": "upscaler", "input": "image", "output": "enlarged"}
-        return {**ports, "scale": self.scale, "tiles": tiles}
-
-
-def photo(rows: int, columns: int) -> np.ndarray:
-    return np.random.default_rng(rows).integers(0, 256, (rows, columns, 3), np.uint8)
-
-
 def asked(network: Network, image: np.ndarray, **more: Any) -> dict[str, Any]:
     rgba = np.dstack([image, np.full(image.shape[:2], 255, np.uint8)])
     size = {"height": image.shape[0], "width": image.shape[1]}
     return {"facts": network.facts, "rgba": rgba.ravel().tolist(), **size, **more}
 
 
-def test_shares_of_tiles_are_the_runtimes() -> None:
-    cases = [(512, 192, 32, 1), (194, 192, 32, 2), (1000, 64, 32, 2), (97, 48, 24, 1), (768, 128, 96, 4)]
-    for case, found in zip(cases, evaluate(SPANS, cases), strict=True):
+def test_tiles_are_the_runtimes() -> None:
+    cases, sides = evaluate(TILES, SPANS, COVERED)
+    assert sides == [covered(*case) for case in COVERED]
+    for case, found in zip(SPANS, cases, strict=True):
         wanted = spans(*case)
         assert [start for start, _ in found] == [span.start for span in wanted]
         for (_, shares), span in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(floats(shares), span.shares)
-
-
-SIZES = [
-    (4, (64, 48), (150, 97)),
-    (4, (64, 48), (20, 90)),
-    (4, (40, 40), (1, 1)),
-    (2, (64, 48), (131, 75)),
-    (2, (24, 56), (24, 56)),
-]
 
 
 def test_an_enlarged_image_is_the_runtimes() -> None:

@@ -27,7 +27,6 @@ from msd.export.android.readme import readme_texts
 from msd.export.android.settings import PACKS, AndroidSettings, check
 from msd.export.app.manifest import NAME, AppManifest, describe, dump_manifest
 from msd.export.app.model_files import networks, place, require_gpu, sums
-from msd.export.app.requirements import require_decodes_whole
 from msd.export.folder import exporting, finish, require_free
 from msd.files.verified_copy import OnProgress
 
@@ -59,9 +58,7 @@ def plan(bundle: Bundle, settings: AndroidSettings) -> ExportPlan:
         licence=settings.licence,
         report=settings.report,
         min_memory=settings.min_ram,
-        upscaler=False,
     )
-    require_decodes_whole(bundle)
     models = networks(manifest)
     packs: tuple[Pack, ...] = ()
     if settings.delivery in PACKS:

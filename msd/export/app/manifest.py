@@ -175,22 +175,21 @@ def describe(
     licence: str | None = None,
     report: Report | None = None,
     min_memory: int | None = None,
-    upscaler: bool = True,
 ) -> AppManifest:
     """Return the app's manifest of a bundle, with a schedule for each number of `steps`, the default first.
 
     Without `steps` or `guidance`, those of the bundle's manifest are used.
     `report`: a delegation report of the bundle's files. `min_memory`: the least memory of a phone in bytes,
-    estimated where it is None. `upscaler`: with the bundle's upscaler, if it has one. Raises BadBundle for a
-    bundle that lacks a file or is for TensorFlow Lite's delegate, BadReport for a report without any of its
-    files, and BadConfig for an impossible number of steps, precision or tokenizer.
+    estimated where it is None. Raises BadBundle for a bundle that lacks a file or is for TensorFlow Lite's
+    delegate, BadReport for a report without any of its files, and BadConfig for an impossible number of
+    steps, precision or tokenizer.
     """
     require_runs(bundle, precision)
     images = bundle.manifest.images.unless(None, guidance)
     configuration, source = bundle.manifest.configuration, bundle.manifest.source
     chosen = bundle_scheduler(bundle, scheduler)
     tokenizers = _tokenizers(bundle)
-    enlarging = upscaler_facts(bundle) if upscaler else None
+    enlarging = upscaler_facts(bundle)
     roles = [*_roles(bundle), *([enlarging.role] if enlarging else [])]
     networks = [_file(name, bundle.component(name)) for name in roles]
     counts = steps or [images.steps]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msd.bundle import Bundle
 from msd.errors import BadBundle, BadConfig
-from msd.run.runtime.needs import decoded_cells, latent_shape, require_generates
+from msd.run.runtime.needs import require_generates
 
 
 def require_runs(bundle: Bundle, precision: str) -> None:
@@ -22,11 +22,3 @@ def require_runs(bundle: Bundle, precision: str) -> None:
         )
     if precision not in ("fp16", "fp32"):
         raise BadConfig(f"precision {precision!r} is not known; there are fp16 and fp32")
-
-
-def require_decodes_whole(bundle: Bundle) -> None:
-    """Raise BadBundle for a bundle that decodes in tiles, which no app but a page does."""
-    if latent_shape(bundle)[1:3] != decoded_cells(bundle):
-        raise BadBundle(
-            f"{bundle.folder} decodes in tiles, which apps do not yet; convert it without --vae-tile"
-        )

@@ -10,7 +10,6 @@ import msd
 from msd.bundle import Bundle
 from msd.export.app.manifest import AppManifest
 from msd.export.app.model_files import licence_of, networks, place, sums
-from msd.export.app.requirements import require_decodes_whole
 from msd.export.folder import exporting, finish, require_free
 from msd.files.verified_copy import OnProgress
 
@@ -26,10 +25,9 @@ def export_files(
 ) -> None:
     """Write the folder `out`: SDModels/ with the model, its manifest and checksums, and README.md.
 
-    `manifest` is the result of `describe` for the bundle. Raises BadBundle for a bundle that decodes in
-    tiles, or a file whose SHA-256 differs from the manifest's, OutputExists and OutputUnwritable.
+    `manifest` is the result of `describe` for the bundle. Raises BadBundle for a file whose
+    SHA-256 differs from the manifest's, OutputExists and OutputUnwritable.
     """
-    require_decodes_whole(bundle)
     folders = {file.name: MODELS for file in networks(manifest)}
     require_free(out, force)
     with exporting(out, sum(file.bytes for file in manifest.files)) as staging:

@@ -49,6 +49,11 @@ class Stretch:
     shares: Float
 
 
+def covered(size: int, tile: int, multiple: int) -> int:
+    """Return the cells along a side of `size` that tiles cover: whole multiples, and no less than a tile."""
+    return max(-(-size // multiple) * multiple, tile)
+
+
 def spans(size: int, tile: int, overlap: int, multiple: int = 1) -> list[Stretch]:
     """Return the spans of `tile` cells that cover `size`, which is not smaller, in order.
 

@@ -15,7 +15,7 @@ from msd.run.runtime.execution import NetworksInMemory
 from msd.run.runtime.finite import require_finite
 from msd.run.runtime.image import image_of, pixels
 from msd.run.runtime.request import Request
-from msd.run.runtime.tiles import Float, Tiling, joined_rows
+from msd.run.runtime.tiles import Float, Tiling, covered, joined_rows
 
 Levels = npt.NDArray[np.uint8]
 
@@ -88,8 +88,10 @@ def upscale(bundle: Bundle, network: LoadedNetwork, image: Levels) -> Levels:
     file, scale, tiling = bundle.component(network.name), scale_of(bundle), tiling_of(bundle)
     (given,), (made,) = file.inputs, file.outputs
     height, width = image.shape[:2]
-    multiple = tiling.multiple
-    beyond = max(height + height % multiple, tiling.rows), max(width + width % multiple, tiling.columns)
+    beyond = (
+        covered(height, tiling.rows, tiling.multiple),
+        covered(width, tiling.columns, tiling.multiple),
+    )
     larger = np.pad(image, ((0, beyond[0] - height), (0, beyond[1] - width), (0, 0)), "edge")
 
     def run(down: slice, across: slice) -> Float:

@@ -26,5 +26,8 @@ public class BadDevice(message: String, why: Why) : RuntimeFailure(message, null
 public class NoGpu(message: String, cause: Throwable? = null, why: Why = Why.UnusableGpu) :
     RuntimeFailure(message, cause, why)
 
+/** A network computed NaN, infinity or one colour, so there is no image. */
+public class NoImage(message: String) : RuntimeFailure(message, null, Why.NoPicture)
+
 /** The request was cancelled, or the pipeline closed. */
 public class Cancelled(message: String) : RuntimeFailure(message, null, Why.Ended)

@@ -56,7 +56,7 @@ public class TokenizerFacts(
  * [calls] say what each network is given, when it runs, and what it computes. [height] and [width] are in pixels,
  * [latent] is NHWC, [minMemory] in bytes. [tokenizers] are by the names that calls have for them; [promptChunks]
  * outputs of a text encoder follow each other. [preview] is the role of the network that decodes previews, if any;
- * [image] says how the model reads an image, if it does.
+ * [image] says how the model reads an image, if it does, and [upscaler] how it enlarges one.
  */
 public class Manifest(
     public val model: String,
@@ -73,6 +73,7 @@ public class Manifest(
     public val promptChunks: Int,
     public val preview: String?,
     public val image: ImageFacts?,
+    public val upscaler: UpscalerFacts?,
     public val precision: String,
     public val runtime: String,
     public val minMemory: Long,
@@ -120,6 +121,7 @@ public class Manifest(
         private fun require(manifest: Manifest) {
             ROLES.forEach(manifest::file)
             manifest.requireCalls()
+            manifest.upscaler?.let(manifest::requireTiles)
             if (manifest.schedules.isEmpty()) throw BadManifest("the manifest has no schedule")
         }
     }

@@ -18,6 +18,7 @@ internal fun JSONObject.manifest() = Manifest(
     promptChunks = getInt("prompt_chunks"),
     preview = if (isNull("preview")) null else getString("preview"),
     image = optJSONObject("image")?.imageFacts(),
+    upscaler = optJSONObject("upscaler")?.upscalerFacts(),
     precision = getString("precision"),
     runtime = getString("runtime"),
     minMemory = getLong("min_memory"),
@@ -106,6 +107,16 @@ private fun JSONObject.imageFacts() = ImageFacts(
     inpaints = getBoolean("inpaints"),
     schedules = objects("schedules").map { it.getDouble("strength") to it.getJSONObject("schedule").schedule() }
         .groupBy { (_, schedule) -> schedule.count }.mapValues { (_, all) -> all.toMap() },
+)
+
+internal fun JSONObject.upscalerFacts() = UpscalerFacts(
+    role = getString("role"),
+    input = getString("input"),
+    output = getString("output"),
+    scale = getInt("scale"),
+    tiles = getJSONObject("tiles").run {
+        Tiling(getInt("rows"), getInt("columns"), getInt("overlap"), getInt("multiple"))
+    },
 )
 
 private fun JSONObject.tokenizer() = TokenizerFacts(

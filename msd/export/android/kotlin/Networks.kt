@@ -29,7 +29,7 @@ public fun openPipeline(context: Context, folder: File, onProgress: OnProgress =
 public class GpuOpener(private val folder: File, private val cache: File, private val precision: String) : Opener {
     override fun open(file: ModelFile): Network {
         cache.mkdirs()
-        return explained("${file.name} cannot be compiled for this device's GPU", Why.RefusedNetwork(file.role)) {
+        return explained("${file.name} cannot be compiled for this device's GPU", Why.RefusedNetwork) {
             val path = File(folder, file.name).absolutePath
             GpuNetwork(file, CompiledModel.create(path, gpuOnly(precision, cache, file.sha256), Gpu.environment))
         }
@@ -52,7 +52,7 @@ private class GpuNetwork(private val file: ModelFile, private val model: Compile
     }
 
     override fun run(inputs: Map<String, Tensor>): Map<String, FloatArray> =
-        explained("${file.name} cannot be run on this device's GPU", Why.RefusedNetwork(file.role)) {
+        explained("${file.name} cannot be run on this device's GPU", Why.RefusedNetwork) {
             for ((name, value) in inputs) {
                 val buffer = this.inputs.getValue(name)
                 when (value) {

@@ -23,6 +23,9 @@ public sealed interface Progress {
 
     /** The decoder runs. */
     public object Decoding : Progress
+
+    /** The upscaler runs, with the part [tile] of [tiles]. */
+    public class Enlarging(public val tile: Int, public val tiles: Int) : Progress
 }
 
 /** Receives progress, on the thread that makes it. */

@@ -5,7 +5,8 @@ package dev.msd.runtime
  * manifest's. The negative prompt needs guidance above 1. After every [previewEvery] steps there is a preview, if the
  * manifest names a network for it; 0 means none. With [image], generation begins from it; what its mask keeps is pasted
  * back over the result and the previews, unless [paste] is false. ControlNets steer by the pictures of [controls]; with
- * [guess], although the prompt does not describe them.
+ * [guess], although the prompt does not describe them. The model's upscaler enlarges the image [upscale] times, its own
+ * scale, where that is not null.
  */
 public class Request(
     public val prompt: String,
@@ -18,6 +19,7 @@ public class Request(
     public val paste: Boolean = true,
     public val controls: List<Control> = emptyList(),
     public val guess: Boolean = false,
+    public val upscale: Int? = null,
 )
 
 /** Returns the schedule of a request; throws [BadRequest] for what this model cannot do. */
@@ -28,6 +30,7 @@ internal fun Manifest.scheduleOf(request: Request): Schedule {
         throw BadRequest("without a mask no pixels are pasted back: leave out paste = false")
     }
     requireControls(request)
+    upscalerFor(request)
     val steps = request.steps ?: schedules.keys.first()
     val schedule = schedules[steps] ?: throw BadRequest(
         "there is no schedule for $steps steps; there are ${schedules.keys.sorted().joinToString()}",

@@ -24,10 +24,14 @@ internal class Run(
         val prompts = encodedPrompts(onProgress)
         val ofImage = encodedImage(onProgress)
         val start = manifest.start(request.image, noise(request.seed, size), ofImage)
-        decoded(wiring.decoder, denoised(prompts.map { ofImage + it }, start, onProgress), onProgress)
+        val latents = denoised(prompts.map { ofImage + it }, start, onProgress)
+        val image = decoded(wiring.decoder, latents, onProgress) { image, what ->
+            requirePicture(image, manifest.width, manifest.height, what)
+        }
+        enlarged(image, onProgress)
     } finally {
         val stays = wiring.steps.map(Call::component).toSet()
-        manifest.calls.map(Call::component).filterNot(stays::contains).forEach(networks::release)
+        manifest.files.map(ModelFile::role).filterNot(stays::contains).forEach(networks::release)
     }
 
     /** Returns what the calls of prompts compute for each row. */
@@ -41,7 +45,7 @@ internal class Run(
             onProgress.onProgress(Progress.Encoding)
             val rows = known.mapIndexed { i, values -> call.row(file, Given(manifest, tokens[i], values = values)) }
             val outputs = network.rows(file, rows)
-            known = known.mapIndexed { i, values -> values + call.named(outputs[i]) }
+            known = known.mapIndexed { i, values -> values + finite(file, call.named(outputs[i])) }
             networks.release(call.component)
         }
         return known.chunked(chunks).mapIndexed { i, values ->
@@ -78,6 +82,7 @@ internal class Run(
 
     private fun denoised(values: List<Values>, start: Start, onProgress: OnProgress): FloatArray {
         for (call in steps) taken(call, onProgress)
+        val denoiser = manifest.file(wiring.denoiser.component).title
         val pixels = request.image?.pixels().orEmpty()
         var latents = start.latents(schedule, request.image?.strength)
         var memory: StepMemory? = null
@@ -85,10 +90,12 @@ internal class Run(
             check()
             if (i > 0 && rest() > 0) Thread.sleep(rest())
             val place = Place(i, schedule.steps.size)
-            val output = guidance.combine(predicted(latents, step, place, values, pixels, onProgress))
+            val during = "step ${i + 1} of ${schedule.steps.size}"
+            val predicted = guidance.combine(predicted(latents, step, place, values, pixels, onProgress))
+            val output = requireFinite(predicted, "the output of the $denoiser in $during")
             val added = if (step.takesNoise) noise(request.seed, size, i + 1) else null
             val (next, left) = step.apply(latents, output, memory, added)
-            latents = start.keep(next, schedule, i + 1)
+            latents = requireFinite(start.keep(next, schedule, i + 1), "the latents after $during")
             memory = left
             onProgress.onProgress(Progress.Denoising(i + 1, schedule.steps.size, preview(i + 1, left.clean)))
         }
@@ -130,24 +137,49 @@ internal class Run(
         val role = manifest.preview
         if (role == null || done == schedule.steps.size) return null
         if (request.previewEvery == 0 || done % request.previewEvery != 0) return null
-        return decoded(wiring.decoderOf(role), clean, OnProgress {})
+        return decoded(wiring.decoderOf(role), clean, OnProgress {}, ::requireFinite)
     }
 
-    private fun decoded(call: Call, latents: FloatArray, onProgress: OnProgress): GeneratedImage {
+    /** Returns the image of latents, whose numbers [require] is given with what they are. */
+    private fun decoded(
+        call: Call,
+        latents: FloatArray,
+        onProgress: OnProgress,
+        require: (FloatArray, String) -> FloatArray,
+    ): GeneratedImage {
         val (decoder, file) = taken(call, onProgress) to manifest.file(call.component)
         onProgress.onProgress(Progress.Decoding)
-        val outputs = decoder.rows(file, listOf(call.row(file, Given(manifest, latent = latents))))[0]
-        val image = outputs.getValue(checkNotNull(call.computes("image")).tensor)
+        val image = manifest.decoded(call, latents) { inputs ->
+            check()
+            decoder.rows(file, listOf(inputs))[0]
+        }
         val initial = request.image.takeIf { request.paste }
-        val argb = pixels(image).let { initial?.paste(it, manifest.width) ?: it }
+        val made = pixels(require(image, "the image of the ${file.title}"))
+        val argb = initial?.paste(made, manifest.width) ?: made
         return GeneratedImage(argb, manifest.width, manifest.height, latents)
     }
 
-    private fun taken(call: Call, onProgress: OnProgress): Network {
+    /** Returns the image, enlarged where the request says so. */
+    private fun enlarged(image: GeneratedImage, onProgress: OnProgress): GeneratedImage {
+        val upscaler = manifest.upscalerFor(request) ?: return image
+        networks.release(wiring.decoder.component)
+        return upscaler.enlarged(taken(upscaler.role, onProgress), manifest.file(upscaler.role), image) { tile, tiles ->
+            check()
+            onProgress.onProgress(Progress.Enlarging(tile, tiles))
+        }
+    }
+
+    private fun taken(call: Call, onProgress: OnProgress): Network = taken(call.component, onProgress)
+
+    private fun taken(role: String, onProgress: OnProgress): Network {
         check()
-        return networks.take(call.component, onProgress).also { check() }
+        return networks.take(role, onProgress).also { check() }
     }
 }
 
 /** Returns a call's outputs by the names of values. */
 private fun Call.named(found: Values): Values = outputs.associate { it.value to found.getValue(it.tensor) }
+
+/** Returns what a network computed; throws [NoImage] where a number is not finite. */
+private fun finite(file: ModelFile, found: Values): Values =
+    found.onEach { (_, values) -> requireFinite(values, "the output of the ${file.title}") }

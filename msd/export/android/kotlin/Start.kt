@@ -46,7 +46,10 @@ internal fun Manifest.start(initial: InitialImage?, noise: FloatArray, values: V
     return Start(noise, facts.initial?.let(values::get), mask, !facts.inpaints)
 }
 
-/** Returns what the calls of images compute of one; [run] returns the outputs of a call's network. */
+/**
+ * Returns what the calls of images compute of one; [run] returns the outputs of a call's network. Throws [NoImage]
+ * where a number is not finite.
+ */
 internal fun Manifest.encoded(initial: InitialImage, seed: Long, run: (Call, Map<String, Tensor>) -> Values): Values {
     val facts = factsFor(initial)
     val (pixels, values) = initial.pixels() to HashMap<String, FloatArray>()
@@ -54,11 +57,14 @@ internal fun Manifest.encoded(initial: InitialImage, seed: Long, run: (Call, Map
         val begins = call.outputs.any { it.value == facts.initial }
         if (call.sources.any { it.kind == "pixels" && it.of !in pixels }) continue
         if (begins && facts.inpaints && initial.strength == 1.0) continue
+        val (file, of) = file(call.component) to call.sources[0].of
         val given = Given(this, pixels = pixels, values = values, numbers = Numbers(0.0, 0.0, height, width))
-        val outputs = run(call, call.row(file(call.component), given))
-        val stream = STREAMS[call.sources[0].of] ?: 0
+        val outputs =
+            if (call.encodes) encoded(call, pixels.getValue(of)) { run(call, it) }
+            else run(call, call.row(file, given))
         for (output in call.outputs) {
-            values[output.value] = latentsOf(output, outputs.getValue(output.tensor), seed, stream)
+            val latents = latentsOf(output, outputs.getValue(output.tensor), seed, STREAMS[of] ?: 0)
+            values[output.value] = requireFinite(latents, "the output of the ${file.title}")
         }
     }
     return values

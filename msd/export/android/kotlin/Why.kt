@@ -35,8 +35,11 @@ public sealed interface Why {
     /** The device's GPU runs nothing, or cannot be found. */
     public object UnusableGpu : Why
 
-    /** The device's GPU cannot compile or run the network with the role [role]. */
-    public class RefusedNetwork(public val role: String) : Why
+    /** The device's GPU cannot compile or run one of the model's networks. */
+    public object RefusedNetwork : Why
+
+    /** The model computed nothing that can be shown. */
+    public object NoPicture : Why
 
     /** Somebody ended it. */
     public object Ended : Why

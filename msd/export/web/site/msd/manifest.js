@@ -300,7 +300,9 @@ function requireTiles(manifest, { role, input, output, scale, tiles }) {
   const fits =
     shape(inputs, input) === [1, rows, columns, 3].join() &&
     shape(outputs, output) === [1, scale * rows, scale * columns, 3].join();
-  const possible = multiple > 0 && overlap >= 0 && overlap < Math.min(rows, columns);
+  const possible =
+    overlap >= 0 && overlap < Math.min(rows, columns) &&
+    multiple > 0 && rows % multiple === 0 && columns % multiple === 0;
   if (!fits || !possible) throw damaged(`sd-manifest.json has tiles of an upscaler that do not fit ${name}`);
 }
 

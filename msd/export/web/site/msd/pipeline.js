@@ -1,7 +1,7 @@
 import { controlOf, decoderOf, named, wiringOf } from './calls.js';
 import { requireControls, steeringOf } from './control.js';
 import { checkCancelled } from './errors.js';
-import { requireFinite } from './finite.js';
+import { requireFinite, requirePicture } from './finite.js';
 import { guidanceOf } from './guidance.js';
 import { rowInputs, sharedInputs } from './inputs.js';
 import { modelFile } from './manifest.js';
@@ -357,7 +357,7 @@ export class Pipeline {
   async #preview(request, done, steps, clean, watch) {
     const [role, every] = [this.#app.preview, request.previewEvery ?? 0];
     if (!role || every === 0 || done % every !== 0 || done === steps) return undefined;
-    return this.#decode(request, decoderOf(this.#app, role), clean, { signal: watch.signal });
+    return this.#decode(request, decoderOf(this.#app, role), clean, { signal: watch.signal }, true);
   }
 
   /**
@@ -365,9 +365,10 @@ export class Pipeline {
    * @param {Call} call
    * @param {Float32Array} latent
    * @param {Watch} watch
+   * @param {boolean} [preview] which may be flat
    * @returns {Promise<Picture>}
    */
-  async #decode({ image: initial, paste: pastes = true }, call, latent, watch) {
+  async #decode({ image: initial, paste: pastes = true }, call, latent, watch, preview = false) {
     const [decoder, file] = [await this.#take(call.component, watch), this.#file(call.component)];
     watch.onProgress?.({ stage: 'decoding' });
     const run = async (/** @type {import('./rows.js').Tensors} */ inputs) => {
@@ -375,7 +376,8 @@ export class Pipeline {
       return (await runRows(decoder, file, [inputs]))[0];
     };
     const image = await decodedLatent(call, file, latent, this.#app.latent, run);
-    const rgba = pixels(requireFinite(image, `The image of the ${file.title}`));
+    const what = `The image of the ${file.title}`;
+    const rgba = pixels(preview ? requireFinite(image, what) : requirePicture(image, this.#app, what));
     const shown = initial && pastes ? paste(rgba, initial) : rgba;
     return { rgba: shown, width: this.#app.width, height: this.#app.height };
   }

@@ -1,6 +1,6 @@
 /**
  * Tiles of `rows` by `columns` cells, of which neighbours share at least `overlap`. They begin at multiples
- * of `multiple`.
+ * of `multiple`, which divides the tile and all that is tiled.
  *
  * @typedef {{ rows: number, columns: number, overlap: number, multiple: number }} Tiling
  */
@@ -16,6 +16,30 @@
  *
  * @typedef {(top: number, left: number) => Promise<Float32Array>} Run
  */
+
+/**
+ * Returns the cells along a side of `size` that tiles cover: whole multiples, and no less than a tile.
+ *
+ * @param {number} size
+ * @param {number} tile
+ * @param {number} multiple
+ */
+export function covered(size, tile, multiple) {
+  return Math.max(Math.ceil(size / multiple) * multiple, tile);
+}
+
+/**
+ * Returns how many tiles cover `rows` by `columns` cells.
+ *
+ * @param {number} rows
+ * @param {number} columns
+ * @param {Tiling} tiling
+ */
+export function tileCount(rows, columns, { overlap, multiple, ...tile }) {
+  return (
+    spans(rows, tile.rows, overlap, multiple).length * spans(columns, tile.columns, overlap, multiple).length
+  );
+}
 
 /**
  * Returns the tiles of `tile` cells that cover `size`, which is not smaller, in order, as

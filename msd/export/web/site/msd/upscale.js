@@ -3,7 +3,7 @@ import { requireFinite } from './finite.js';
 import { modelFile } from './manifest.js';
 import { pixels } from './pixels.js';
 import { runRows } from './rows.js';
-import { joinedRows } from './tiles.js';
+import { covered, joinedRows, tileCount } from './tiles.js';
 
 /**
  * @typedef {import('./manifest.js').AppManifest} AppManifest
@@ -44,14 +44,15 @@ export function upscalerOf({ upscaler }, { upscale }) {
 export async function enlarged(app, facts, network, picture, watch = {}) {
   const { scale, tiles } = facts;
   const file = modelFile(app, facts.role);
-  const rows = beyond(picture.height, tiles.rows, tiles);
-  const columns = beyond(picture.width, tiles.columns, tiles);
+  const rows = covered(picture.height, tiles.rows, tiles.multiple);
+  const columns = covered(picture.width, tiles.columns, tiles.multiple);
+  const count = tileCount(rows, columns, tiles);
   const [width, height] = [scale * picture.width, scale * picture.height];
   const rgba = new Uint8ClampedArray(4 * width * height);
   let [begun, top] = [0, 0];
   const run = async (/** @type {number} */ first, /** @type {number} */ left) => {
     checkCancelled(watch.signal);
-    watch.onProgress?.({ stage: 'enlarging', tile: ++begun, tiles: tileCount(rows, columns, tiles) });
+    watch.onProgress?.({ stage: 'enlarging', tile: ++begun, tiles: count });
     const [outputs] = await runRows(network, file, [{ [facts.input]: tileOf(picture, first, left, tiles) }]);
     return requireFinite(outputs[facts.output], `The image of the ${file.title}`);
   };
@@ -59,28 +60,6 @@ export async function enlarged(app, facts, network, picture, watch = {}) {
     top = draw(rgba, { width, height }, part, scale * columns, top);
   }
   return { rgba, width, height };
-}
-
-/**
- * Returns the pixels along a side that tiles cover.
- *
- * @param {number} size
- * @param {number} tile
- * @param {import('./tiles.js').Tiling} tiles
- */
-function beyond(size, tile, { multiple }) {
-  return Math.max(Math.ceil(size / multiple) * multiple, tile);
-}
-
-/**
- * @param {number} rows
- * @param {number} columns
- * @param {import('./tiles.js').Tiling} tiles
- */
-function tileCount(rows, columns, tiles) {
-  const along = (/** @type {number} */ size, /** @type {number} */ tile) =>
-    Math.max(1, Math.ceil((size - tiles.overlap) / (tile - tiles.overlap)));
-  return along(rows, tiles.rows) * along(columns, tiles.columns);
 }
 
 /**

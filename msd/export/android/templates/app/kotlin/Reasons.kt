@@ -27,6 +27,7 @@ internal class Reasons(private val context: Context) {
         is Why.LittleMemory -> littleMemory(why)
         is Why.UnusableGpu -> context.getString(R.string.unusable_gpu)
         is Why.RefusedNetwork -> context.getString(R.string.refused_network)
+        is Why.NoPicture -> context.getString(R.string.no_picture)
         is Why.Ended -> context.getString(R.string.cancelled)
     }
 

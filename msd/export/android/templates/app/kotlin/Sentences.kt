@@ -30,6 +30,7 @@ internal class Sentences(private val context: Context) {
         Phase.ENCODING -> context.getString(encoding(state))
         Phase.DENOISING -> context.getString(R.string.denoising, state.done, state.total)
         Phase.DECODING -> context.getString(R.string.decoding)
+        Phase.ENLARGING -> context.getString(R.string.enlarging, state.done, state.total)
         Phase.CANCELLING -> context.getString(R.string.cancelling)
         Phase.CANCELLED -> context.getString(R.string.cancelled)
         Phase.FAILED -> Reasons(context).of(state.problem)

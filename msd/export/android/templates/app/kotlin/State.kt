@@ -23,6 +23,7 @@ public enum class Phase(public val busy: Boolean, public val computes: Boolean =
     ENCODING(true, computes = true),
     DENOISING(true, computes = true),
     DECODING(true, computes = true),
+    ENLARGING(true, computes = true),
     CANCELLING(true),
     CANCELLED(false),
     FAILED(false),
@@ -45,7 +46,7 @@ public sealed class Chosen {
 /**
  * All that a screen shows. It never changes: the studio makes a new one.
  *
- * [done] of [total] are bytes or steps, 0 of 0 where nothing is counted. [network] is the role of the network that
+ * [done] of [total] are bytes, steps or parts, 0 of 0 where nothing is counted. [network] is the role of the network that
  * is being compiled. [image] is a preview until the phase is [Phase.DONE]. [saved] is where the gallery has the image.
  * [remarks] are on what of the request is not used as it may have been meant.
  * [photo] is what the next image begins from, and [strength] how much of it should change: 0 to 1.
@@ -78,6 +79,7 @@ public data class State(
         is Progress.Denoising -> at(Phase.DENOISING, progress.step.toLong(), progress.steps.toLong())
             .copy(image = progress.preview ?: image)
         is Progress.Decoding -> at(Phase.DECODING)
+        is Progress.Enlarging -> at(Phase.ENLARGING, progress.tile.toLong(), progress.tiles.toLong())
     }
 
     /** Returns this state in another phase, where nothing is counted unless [total] says so. */
