@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 FOLDERS = ("msd", "graph_rewrites", "scripts", "tests")
@@ -57,13 +57,20 @@ def statements(node: ast.AST, inside_functions: bool) -> Iterator[ast.AST]:
         yield from statements(child, inside_functions)
 
 
-def imports(module: Module, known: Modules, at_import: bool = False) -> set[str]:
-    """Return the imports of a module: our modules by full name, other packages by their first name."""
+@cache
+def _imported_names(module: Module, at_import: bool) -> frozenset[tuple[str, str]]:
+    """Return what a module imports, or what a name of it is imported from and that with the name."""
     found = set()
     for node in statements(module.tree, inside_functions=not at_import):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            found |= {(alias.name, alias.name) for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            deeper = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name if name in known else node.module for name in deeper}
+            found |= {(node.module, f"{node.module}.{alias.name}") for alias in node.names}
+    return frozenset(found)
+
+
+def imports(module: Module, known: Modules, at_import: bool = False) -> set[str]:
+    """Return the imports of a module: our modules by full name, other packages by their first name."""
+    names = _imported_names(module, at_import)
+    found = {deeper if deeper in known else package for package, deeper in names}
     return {name if name in known else name.partition(".")[0] for name in found}
