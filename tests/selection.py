@@ -1,8 +1,9 @@
 """Which tests `make test` runs, and which it leaves to `make test-full`.
 
-`stand_ins.txt` lists the files that take long, each with the tests that stand in for it. A listed file joins
-`make test` whole when the code that it reaches has changed since main: any module that it imports, over any
-number of modules, or a file that lies beside one. What the fixtures of conftest.py import is not followed.
+`stand_ins.txt` lists the files that take long, each with the tests that stand in for it, or with those that
+are left out. A listed file joins `make test` whole when the code that it reaches has changed since main: any
+module that it imports, over any number of modules, or a file that lies beside one. What the fixtures of
+conftest.py import is not followed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ EVERYWHERE = ("pyproject.toml", "configs/", "tests/golden/")
 NAMED = re.compile(r'"((?:msd|graph_rewrites)\.[\w.]+)[":]')
 """A module in a string, for import_module."""
 MAIN = "main", "origin/main"
+BUT = "all but "
+"""Begins a line's tests where they are those that are left out."""
 
 Part = Literal["all", "quick", "rest"]
 Table = Mapping[str, tuple[str, ...]]
@@ -41,7 +44,8 @@ class Selection:
         file, _, test = nodeid.partition("::")
         if file in self.joined or file not in self.table:
             return True
-        return any(_matches(pattern, test) for pattern in self.table[file])
+        patterns = self.table[file]
+        return any(_matches(pattern, test) for pattern in patterns) != (BUT in patterns)
 
     def takes(self, nodeid: str, part: Part) -> bool:
         """Return whether a part has a test."""
@@ -64,10 +68,13 @@ def _matches(pattern: str, test: str) -> bool:
 
 @cache
 def read_table(path: Path = TABLE) -> dict[str, tuple[str, ...]]:
-    """Return the stand-ins of each file that takes long, named from the root of the repository."""
+    """Return the stand-ins of each file that takes long, named from the root of the repository.
+
+    `BUT` is one of them where the others are left out.
+    """
     lines = [line for line in path.read_text("utf-8").splitlines() if not line.startswith("#")]
     rows = (line.split(": ", 1) for line in lines)
-    return {file: tuple(tests.split("; ")) for file, tests in rows}
+    return {file: tuple(tests.replace(BUT, f"{BUT}; ").split("; ")) for file, tests in rows}
 
 
 def changed_files(root: Path = ROOT) -> set[str]:

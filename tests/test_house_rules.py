@@ -299,7 +299,7 @@ BREAKS = [
 def test_each_check_finds_what_it_is_for(
     check: Callable[[Modules], list[str]], sources: dict[str, str], found: str
 ) -> None:
-    wrong = check({name: Module.of(name, text) for name, text in sources.items()})
+    wrong = check({name: Module(name, text) for name, text in sources.items()})
     assert len(wrong) == 1
     assert found in wrong[0] or set(found.split(" → ")) == set(wrong[0].split(" → "))
 
@@ -323,7 +323,7 @@ FINE = {
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_what_is_fine_is_found_fine(check: Callable[[Modules], list[str]]) -> None:
-    assert check({name: Module.of(name, text) for name, text in FINE.items()}) == []
+    assert check({name: Module(name, text) for name, text in FINE.items()}) == []
 
 
 COLLECTED_WITHOUT = {"keras", "keras_cv", "matplotlib", "scipy", "skimage", "tensorflow"}

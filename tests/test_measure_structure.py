@@ -116,10 +116,10 @@ def test_options_are_the_same_where_all_of_their_arguments_are() -> None:
         "msd.cli.b": "x = click.option('--x',   help='One.')\ny = click.option('--y', help='Other.')",
         "msd.measure.regress": "click.option('--y')",
     }
-    modules = {name: Module.of(name, text) for name, text in texts.items()}
+    modules = {name: Module(name, text) for name, text in texts.items()}
     assert duplicated_options(modules) == ["click.option('--x', help='One.')"]
 
 
 def test_a_docstring_is_no_part_of_a_function_s_length() -> None:
-    module = Module.of("msd.a", "def f():\n    '''One.\n\n    Two.\n    '''\n    x = 1\n    return x\n")
+    module = Module("msd.a", "def f():\n    '''One.\n\n    Two.\n    '''\n    x = 1\n    return x\n")
     assert [(each.lines, each.name) for each in function_lengths({"msd.a": module})] == [(2, "msd.a.f")]

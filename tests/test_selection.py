@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.costs import read_costs
-from tests.selection import ROOT, TABLE, Selection, changed_files, joining, read_table
+from tests.selection import BUT, ROOT, TABLE, Selection, changed_files, joining, read_table
 
 SECONDS = 1000
 """The sum of tests/costs.txt over the files that make test runs whole."""
@@ -42,12 +42,13 @@ def test_every_stand_in_is_a_test_that_make_test_runs() -> None:
     table = read_table()
     assert [*table] == sorted(table)
     for file, patterns in table.items():
-        for pattern in patterns:
+        for pattern in {*patterns} - {BUT}:
             place, _, test = pattern.rpartition("::")
             tree = ast.parse((ROOT / (place or file)).read_text("utf-8"))
             names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
             assert test.split()[0] in names, pattern
             assert not place or Selection(table, frozenset()).is_quick(pattern), pattern
+            assert not (place and BUT in patterns), pattern
 
 
 def test_what_make_test_runs_whole_takes_no_longer_than_people_wait() -> None:
@@ -64,6 +65,9 @@ def test_what_make_test_runs_whole_takes_no_longer_than_people_wait() -> None:
         ("tests/test_b.py::test_two[large-3]", False),
         ("tests/test_c.py::test_one", False),
         ("tests/test_d.py::test_one", True),
+        ("tests/test_e.py::test_one", True),
+        ("tests/test_e.py::test_two[small-3]", True),
+        ("tests/test_e.py::test_two[large-3]", False),
     ],
 )
 def test_a_file_that_is_listed_runs_its_stand_ins_alone_unless_it_joins(test: str, is_quick: bool) -> None:
@@ -71,6 +75,7 @@ def test_a_file_that_is_listed_runs_its_stand_ins_alone_unless_it_joins(test: st
         "tests/test_b.py": ("test_one", "test_two small"),
         "tests/test_c.py": ("tests/test_b.py::test_one",),
         "tests/test_d.py": ("test_two",),
+        "tests/test_e.py": (BUT, "test_two large"),
     }
     selection = Selection(table, frozenset({"tests/test_d.py"}))
     assert selection.is_quick(test) == is_quick
