@@ -69,18 +69,23 @@ def probes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Mapping[str,
         seen.append(environment)
         return ProbeResult("a GPU", "discrete", half_floats=True)
 
-    monkeypatch.setattr(adapter, "probe", probed)
+    monkeypatch.setattr(remembered_probe, "probe", probed)
     return seen
 
 
+def probed_now(environment: Mapping[str, str]) -> ProbeResult:
+    """Return what is known of a driver with the devices that the machine has now."""
+    return remembered_probe.probed(environment, adapter._gpus())
+
+
 def test_a_driver_is_probed_once(probes: list[Mapping[str, str]], tmp_path: Path) -> None:
-    first = adapter._probed({"LD_LIBRARY_PATH": "/a"})
-    assert adapter._probed({"LD_LIBRARY_PATH": "/a"}) == first
-    adapter._probed({"LD_LIBRARY_PATH": "/b"})
+    first = probed_now({"LD_LIBRARY_PATH": "/a"})
+    assert probed_now({"LD_LIBRARY_PATH": "/a"}) == first
+    probed_now({"LD_LIBRARY_PATH": "/b"})
     assert len(probes) == 2
     for kept in (tmp_path / "cache/adapters").iterdir():
         kept.write_text("{")
-    assert adapter._probed({"LD_LIBRARY_PATH": "/a"}) == first
+    assert probed_now({"LD_LIBRARY_PATH": "/a"}) == first
     assert len(probes) == 3
 
 
@@ -100,11 +105,11 @@ def test_another_start_driver_or_device_is_probed_again(
         lambda: monkeypatch.setattr(adapter, "DEVICES", ("null",)),
         lambda: monkeypatch.setattr(remembered_probe, "installed_versions", lambda *names: {"x": "2"}),
     ]
-    adapter._probed(environment)
+    probed_now(environment)
     for number, change in enumerate(changes, 2):
         change()
-        adapter._probed(environment)
-        adapter._probed(environment)
+        probed_now(environment)
+        probed_now(environment)
         assert len(probes) == number
 
 
@@ -113,7 +118,7 @@ def test_a_system_that_hides_its_start_is_probed_each_time(
 ) -> None:
     monkeypatch.setattr(remembered_probe, "BOOT", tmp_path / "missing")
     for _ in range(2):
-        adapter._probed({})
+        probed_now({})
     assert len(probes) == 2
 
 

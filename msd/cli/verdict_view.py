@@ -124,8 +124,9 @@ def _print_details(out: Console, verdict: Verdict, verbose: bool) -> None:
     if verdict.rejected:
         out.print("  rejected, in the delegate's own words (operations they cut off stay on the CPU too):")
         print_table(out, _rejections(verdict))
-    for note in verdict.notes[verdict.precision_note is not None :]:
-        out.print(f"  note: {escape(note)}", style="dim")
+    for note in verdict.notes:
+        if note != verdict.precision_note:  # it is printed once, for all files
+            out.print(f"  note: {escape(note)}", style="dim")
     if verbose:
         _print_everything(out, verdict)
     out.print()

@@ -74,16 +74,17 @@ def plan(source: Path, settings: Settings) -> Plan:
         disk = {file: file_bytes(model) for file, model in files.items()}
         known |= disk
         needs[name] = _needs(job, files, [*disk.values()])
+    about = _apart(job, about, known)
     height, width = job.size.pixels
     return Plan(
         parameters=_apart(job, sizes, known),
-        bytes=_apart(job, about, known) | known,
+        bytes=about | known,
         height=height,
         width=width,
         recipe=job.settings.recipe.name,
         device=job.settings.target.device.name,
         needs=needs,
-        estimated=tuple(file for file in _apart(job, about, known) if file not in known),
+        estimated=tuple(file for file in about if file not in known),
         left_out=job.left_out,
         remarks=(*job.remarks, *unread_tensors(job, traced)),
     )

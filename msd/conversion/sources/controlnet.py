@@ -56,22 +56,22 @@ def add_controls(
         if fused:
             raise BadConfig("--fuse-control does nothing without --controlnet")
         return checkpoint
-    named = {name or _name_of(Path(path)): Path(path) for path, name in given}
-    base = checkpoint.family
-    family = with_controls(base, tuple(name or _name_of(Path(path)) for path, name in given))
+    base, paths = checkpoint.family, [Path(path) for path, _ in given]
+    names = tuple(name or _name_of(path) for path, (_, name) in zip(paths, given, strict=True))
+    family = with_controls(base, names)
     if checkpoint.networks != "msd":
         raise BadConfig(f"{checkpoint.networks}'s U-Net cannot take a ControlNet's; leave out --source")
     denoiser = family.denoiser.name
     unet = checkpoint.configs[denoiser]
     checkpoint = replace(checkpoint, family=family)
-    for name, path in named.items():
+    for name, path in zip(names, paths, strict=True):
         checkpoint = _with(
             checkpoint, family.component(component_of_control(name)), local_controlnet(path), unet
         )
     checkpoint = replace(checkpoint, configs={**checkpoint.configs, denoiser: ControlledUNetConfig.of(unet)})
     if not fused:
         return checkpoint
-    return _with_fused(checkpoint, with_controls(base, tuple(named), fused=True), tuple(named), unet)
+    return _with_fused(checkpoint, with_controls(base, names, fused=True), names, unet)
 
 
 def _with_fused(

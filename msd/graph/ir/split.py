@@ -66,6 +66,7 @@ def _best(place: int, crossing: Sequence[int], each: float) -> int:
 
 
 def tensor_bytes(tensor: Tensor) -> int:
+    """Return the bytes of a tensor's elements as they are stored; int4 and int2 share a byte."""
     if tensor.dtype in ("INT4", "INT2"):
         return -(-tensor.size // (2 if tensor.dtype == "INT4" else 4))
     return tensor.size * np.dtype(NUMPY.get(tensor.dtype, "float32")).itemsize

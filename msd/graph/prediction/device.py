@@ -41,6 +41,9 @@ LIMITS = (
 FIGURES = ("memory_bandwidth", "half_flops", "float_flops")
 """The keys of a roofline, which may be unknown too, and are where a description leaves them out."""
 
+OTHERS = (*FIGURES, "file_bytes")
+"""The keys of further numbers that may be unknown."""
+
 LARGEST_FILE = 1 << 31
 """Bytes: FlatBuffers' offsets have 31 bits, and constants beyond are only found by newer readers."""
 
@@ -174,9 +177,9 @@ def read_device(path: Path) -> Device:
 
 
 def _value(key: str, value: Any, path: Path) -> Any:
-    if key in (*LIMITS, *FIGURES, "file_bytes") and value == "unknown":
+    if key in (*LIMITS, *OTHERS) and value == "unknown":
         return None
-    kind = int if key in (*FIGURES, "file_bytes") else type(getattr(Device(), key))
+    kind = int if key in OTHERS else type(getattr(Device(), key))
     least = 0 if key == "image_buffer_pixels" else 1
     if type(value) is not kind or (kind is int and value < least):
         expected = "a positive integer" if kind is int else "a string"

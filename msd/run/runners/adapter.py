@@ -12,8 +12,7 @@ from threading import Lock
 
 from msd.errors import NoDelegate
 from msd.run.runners import swiftshader
-from msd.run.runners.probe import ProbeResult, probe
-from msd.run.runners.remembered_probe import recall, remember
+from msd.run.runners.remembered_probe import probed
 from msd.run.runners.runner import VulkanAdapter
 
 VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
@@ -60,15 +59,15 @@ def _find() -> VulkanAdapter:
     reasons: list[str] = []
     for driver in _drivers(reasons):
         try:
-            probed = _probed(driver.environment)
+            found = probed(driver.environment, _gpus())
         except NoDelegate as problem:
             reasons.append(f"{driver.origin}: {problem}")
         else:
             return VulkanAdapter(
-                name=probed.name,
-                type=probed.type,
+                name=found.name,
+                type=found.type,
                 origin=driver.origin,
-                half_floats=probed.half_floats,
+                half_floats=found.half_floats,
                 environment=driver.environment,
                 passed_over=tuple(reasons),
             )
@@ -76,15 +75,6 @@ def _find() -> VulkanAdapter:
         f"the GPU delegate runs on no Vulkan adapter here (tried: {'; '.join(reasons)}); install your GPU's "
         "Vulkan driver, or Debian's chromium-common package, which contains SwiftShader"
     )
-
-
-def _probed(environment: Mapping[str, str]) -> ProbeResult:
-    """Return what the probe finds, or what it found before; raises NoDelegate."""
-    if known := recall(environment, _gpus()):
-        return known
-    found = probe(environment)
-    remember(environment, _gpus(), found)
-    return found
 
 
 def _drivers(reasons: list[str]) -> Iterator[Driver]:

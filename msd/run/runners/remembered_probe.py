@@ -19,7 +19,7 @@ from msd.files.atomic import atomic_write
 from msd.files.cache import cache_root
 from msd.files.fingerprint import code_fingerprint, fingerprint
 from msd.files.packages import installed_versions
-from msd.run.runners.probe import ProbeResult
+from msd.run.runners.probe import ProbeResult, probe
 
 FORMAT = 1
 MOST = 16
@@ -37,11 +37,22 @@ class RememberedProbe:
     format: int = FORMAT
 
 
-def recall(environment: Mapping[str, str], devices: list[Path]) -> ProbeResult | None:
-    """Return what was found under an environment with these devices, None where that is not known."""
+def probed(environment: Mapping[str, str], devices: list[Path]) -> ProbeResult:
+    """Return what the probe found before under an environment with these devices, or finds now.
+
+    Raises NoDelegate as the probe does.
+    """
     path = _path(environment, devices)
     if path is None:
-        return None
+        return probe(environment)
+    if known := _recall(path):
+        return known
+    found = probe(environment)
+    _remember(path, found)
+    return found
+
+
+def _recall(path: Path) -> ProbeResult | None:
     try:
         kept: RememberedProbe = schema.load(RememberedProbe, path, FORMAT, "a probe's result")
     except (OSError, ValueError):
@@ -49,11 +60,8 @@ def recall(environment: Mapping[str, str], devices: list[Path]) -> ProbeResult |
     return kept.result
 
 
-def remember(environment: Mapping[str, str], devices: list[Path], result: ProbeResult) -> None:
+def _remember(path: Path, result: ProbeResult) -> None:
     """Keep what was found, if the cache can be written."""
-    path = _path(environment, devices)
-    if path is None:
-        return
     with suppress(OSError, OutputUnwritable):
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as temporary:

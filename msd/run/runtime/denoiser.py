@@ -124,8 +124,10 @@ class _Given:
 
     def _hint(self, name: str, shape: Sequence[int]) -> Float:
         """Return the rows of a ControlNet's picture; without one, zeros for a ControlNet that runs anyway."""
-        hints = self._controls.hints.get(name, np.zeros((len(self._latent), *shape[1:]), np.float32))
-        return np.repeat(hints, self._rows, 0)
+        hints = self._controls.hints
+        if name not in hints:
+            return np.zeros((self._rows * len(self._latent), *shape[1:]), np.float32)
+        return np.repeat(hints[name], self._rows, 0)
 
     def summed(self, sources: Sequence[InputSource], shape: Sequence[int]) -> Float:
         """Return the sum of those values that have been computed, for an input of that shape."""
