@@ -139,6 +139,12 @@ class Family:
         return tuple(component.name for component in self.components if not component.optional)
 
     @property
+    def folders(self) -> dict[str, bool]:
+        """The folders of a checkpoint in diffusers' layout, and whether each has to be there."""
+        needed = {component.part.folder for component in self.components if not component.optional}
+        return {each.part.folder: each.part.folder in needed for each in self.components}
+
+    @property
     def files(self) -> tuple[str, ...]:
         """The names of all files that a bundle can have, without their ending, in the order they run."""
         return tuple(file for component in self.components for file in component.files)
