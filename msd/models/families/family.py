@@ -193,6 +193,11 @@ class Family:
         """The component that enlarges decoded images, if there is one."""
         return next(iter(self._computing("end", "enlarged")), None)
 
+    def added(self, preview: bool, upscaler: bool) -> tuple[str, ...]:
+        """Return the names of the components for previews and for enlarging, of those that are given."""
+        given = ((preview, self.preview), (upscaler, self.upscaler))
+        return tuple(component.name for is_given, component in given if is_given and component)
+
     @property
     def decoder(self) -> Component:
         """The component that decodes latents to images."""
