@@ -18,6 +18,7 @@
     ├── NoDelegate           the GPU delegate or an adapter for it could not be set up
     ├── PhoneFailed          a phone could not be reached over adb, or a command failed on it
     └── DelegateFailed       the delegate refused a model, or its process crashed, hung or ran out of memory
+        └── ProgramRefused   WebGPU refused a compiled program, by a shader or a limit of its own
 
 Each message is a sentence that names the fault, its place, and the remedy.
 """
@@ -87,6 +88,10 @@ class NoDelegate(MsdError):
 
 class DelegateFailed(MsdError):
     """The delegate refused a model, or its process crashed, hung or ran out of memory."""
+
+
+class ProgramRefused(DelegateFailed):
+    """WebGPU refused a compiled program, by a shader or a limit of its own."""
 
 
 class PhoneFailed(MsdError):

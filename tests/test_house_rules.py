@@ -152,6 +152,22 @@ def prints(modules: Modules) -> list[str]:
     return wrong
 
 
+FLAKY = ("wait_for_function", "Pool")
+"""Calls that hold on a quiet machine only.
+
+A page's Content-Security-Policy refuses the second time that Playwright evaluates what it waits for; a pool
+of multiprocessing forks a process whose threads may hold a lock.
+"""
+
+
+def flaky_calls(modules: Modules) -> list[str]:
+    wrong = []
+    for name, module in modules.items():
+        calls = [ast.unparse(n.func).split(".")[-1] for n in ast.walk(module.tree) if isinstance(n, ast.Call)]
+        wrong += [f"{name} calls {call}" for call in calls if call in FLAKY]
+    return wrong
+
+
 CHECKS: tuple[Callable[[Modules], list[str]], ...] = (
     *(
         cycles,
@@ -163,7 +179,7 @@ CHECKS: tuple[Callable[[Modules], list[str]], ...] = (
         heavy_commands,
     ),
     *(component_literals, family_imports, duplicate_classes, positional_records),
-    *(long_files, long_functions, prints),
+    *(long_files, long_functions, prints, flaky_calls),
 )
 
 
@@ -274,6 +290,8 @@ BREAKS = [
     (long_files, {"msd.a": "\n" * 401}, "msd.a has 401 lines"),
     (long_functions, {"msd.a": LONG_BODY}, "msd.a.f has 41 lines"),
     (prints, {"msd.a": "print(1)"}, "msd.a calls print"),
+    (flaky_calls, {"tests.a": "page.wait_for_function('x')"}, "tests.a calls wait_for_function"),
+    (flaky_calls, {"scripts.a": "with multiprocessing.Pool() as pool: pass"}, "scripts.a calls Pool"),
 ]
 
 

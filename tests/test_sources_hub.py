@@ -92,7 +92,7 @@ def test_an_interrupted_download_goes_on(tmp_path: Path) -> None:
     """From where it stopped, for files beyond the pieces of 10 MB that the library writes."""
     model, weights = tmp_path / "hub" / "someone" / "large", "unet/diffusion_pytorch_model.safetensors"
     (model / "unet").mkdir(parents=True)
-    (model / "model_index.json").write_text("{}")
+    (model / "model_index.json").write_text('{"_class_name": "StableDiffusionPipeline"}')
     (model / weights).write_bytes(bytes(range(256)) * 100_000)
     with played_hub(tmp_path / "hub") as server:
         server.cut_off = weights
@@ -177,6 +177,7 @@ def test_a_controlnets_id_is_downloaded(server: PlayedHub, models: Path, tmp_pat
     folder.mkdir(exist_ok=True)
     for file in ("config.json", f"{weights}.safetensors", f"{weights}.fp16.safetensors", f"{weights}.bin"):
         (folder / file).write_text(file)
+    (folder / "config.json").write_text('{"_class_name": "ControlNetModel"}')
     script = f"from {hub.__name__} import *; print(local_controlnet(Path('{CONTROL}')))"
     done = python(server, tmp_path, script)
     assert done.returncode == 0, done.stderr
@@ -184,6 +185,27 @@ def test_a_controlnets_id_is_downloaded(server: PlayedHub, models: Path, tmp_pat
     assert (Path(done.stdout.strip()) / f"{weights}.safetensors").read_text() == f"{weights}.safetensors"
     (tmp_path / CONTROL).mkdir(parents=True)
     assert python(server, tmp_path, script).stdout.strip() == CONTROL
+
+
+@pytest.mark.parametrize(
+    ("index", "kind", "function"),
+    [
+        ("model_index.json", "FluxPipeline", "local_checkpoint"),
+        ("config.json", "ControlNetUnionModel", "local_controlnet"),
+    ],
+)
+def test_another_kind_of_model_is_refused_before_its_weights_are_downloaded(
+    index: str, kind: str, function: str, server: PlayedHub, models: Path, tmp_path: Path
+) -> None:
+    folder = models / f"someone/{kind}"
+    folder.mkdir(exist_ok=True)
+    (folder / index).write_text(f'{{"_class_name": "{kind}"}}')
+    (folder / "diffusion_pytorch_model.safetensors").write_bytes(b"0")
+    script = f"from {hub.__name__} import *\ntry:\n    {function}(Path('someone/{kind}'))\n"
+    done = python(server, tmp_path, f"{script}except BadCheckpoint as problem:\n    print(problem)")
+    assert f"{index} says the " in done.stdout
+    assert f"is '{kind}', and only " in done.stdout
+    assert server.asked == [index]
 
 
 def test_without_a_connection_the_controlnets_command_is_named(tmp_path: Path) -> None:

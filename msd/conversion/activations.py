@@ -23,6 +23,9 @@ RULE = "scale_activations"
 CELLS = 16
 """The most rows and columns of the latents that are decoded: activations do not grow with an image."""
 
+PIECE = 8 << 20
+"""The most weights that are in memory at a time while a decoder is measured."""
+
 Reached = Mapping[str, float]
 """The largest magnitude of each activation, by the name of its tensor."""
 
@@ -54,7 +57,7 @@ def _reached(job: Job, name: str) -> Reached:
     small = _small(job)
     with scratch_folder() as folder:
         path = _write(small, name, folder)
-        ranges = audit(path, [{"latent": _latents(small, name, folder)}])
+        ranges = audit(path, [{"latent": _latents(small, name, folder)}], PIECE)
     return {each.tensor: each.largest for each in ranges if "~" not in each.tensor}
 
 

@@ -78,7 +78,7 @@ class ConversionOptions:
         pairs((str, type(None)), "its name or None"),
         "Convert this ControlNet too, by whose residuals a picture steers; may be repeated.",
         flag="--controlnet",
-        metavar="PATH[:NAME]",
+        metavar="PATH|ID[:NAME]",
         shown="the name of the folder or file",
     )
     fuse_control: bool = _option(

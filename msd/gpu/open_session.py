@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
-from msd.errors import BadBundle, DelegateFailed
+from msd.errors import BadBundle, ProgramRefused
 from msd.gpu.compile import compile_model
 from msd.gpu.device import OpenDevice
 from msd.gpu.fuse import Switches
@@ -33,7 +33,7 @@ def open_session(path: Path, device: OpenDevice, switches: Switches, phases: Pha
     """
     try:
         return _opened(path, device, switches, phases)
-    except DelegateFailed as problem:
+    except ProgramRefused as problem:
         if device.gpu.matrix is None or not switches.matrices:
             raise
         opened = _opened(path, device, replace(switches, matrices=False), phases)
@@ -43,16 +43,15 @@ def open_session(path: Path, device: OpenDevice, switches: Switches, phases: Pha
 
 def _opened(path: Path, device: OpenDevice, switches: Switches, phases: Phases) -> OpenedFile:
     entry = entry_of(path, device, switches)
-    if entry is None:
-        return _compiled(path, device, switches, phases, None)
-    try:
-        if opened := _cached(entry, device, phases):
-            return opened
-    except BadBundle as problem:
-        forget(entry)
-        remark = f"its compiled program in the cache was unusable and was made anew: {problem}"
-        return _compiled(path, device, switches, phases, entry, (remark,))
-    return _compiled(path, device, switches, phases, entry)
+    remarks: tuple[str, ...] = ()
+    if entry:
+        try:
+            if opened := _cached(entry, device, phases):
+                return opened
+        except BadBundle as problem:
+            forget(entry)
+            remarks = (f"its compiled program in the cache was unusable and was made anew: {problem}",)
+    return replace(_compiled(path, device, switches, phases, entry), remarks=remarks)
 
 
 def _cached(entry: Path, device: OpenDevice, phases: Phases) -> OpenedFile | None:
@@ -66,12 +65,7 @@ def _cached(entry: Path, device: OpenDevice, phases: Phases) -> OpenedFile | Non
 
 
 def _compiled(
-    path: Path,
-    device: OpenDevice,
-    switches: Switches,
-    phases: Phases,
-    entry: Path | None,
-    remarks: tuple[str, ...] = (),
+    path: Path, device: OpenDevice, switches: Switches, phases: Phases, entry: Path | None
 ) -> OpenedFile:
     with phases.time("read"):
         model = tflite.read(path)
@@ -81,5 +75,4 @@ def _compiled(
     if entry is None:
         return OpenedFile(Session(program, device, phases), operations)
     with written_entry(entry, program, operations, device.gpu.half) as kept:
-        session = Session(kept, device, phases)
-    return OpenedFile(session, operations, remarks)
+        return OpenedFile(Session(kept, device, phases), operations)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from msd.errors import DelegateFailed
+from msd.errors import DelegateFailed, ProgramRefused
 from msd.gpu.device import OpenDevice
 from msd.gpu.phases import Phases
 from msd.gpu.program import PARAMS, ComputePipeline, Constant, Place, Port, Program, ProgramStep
@@ -38,7 +38,7 @@ class Session:
     """A program that is ready to run; a context manager that frees the GPU's memory.
 
     `phases` times packing, uploading and making pipelines. Raises DelegateFailed where the GPU's memory is
-    too small or a shader is refused, and what loading a constant raises.
+    too small, ProgramRefused where a shader is refused, and what loading a constant raises.
     """
 
     def __init__(self, program: Program, device: OpenDevice, phases: Phases | None = None) -> None:
@@ -237,5 +237,5 @@ def _refusal(problem: Exception) -> Exception:
     if type(problem).__name__ == "GPUOutOfMemoryError":
         return DelegateFailed("the GPU's memory is too small for the program")
     if type(problem).__name__.startswith("GPU"):
-        return DelegateFailed(f"WebGPU refuses the program: {' '.join(str(problem).split())}")
+        return ProgramRefused(f"WebGPU refuses the program: {' '.join(str(problem).split())}")
     return problem

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import Pool
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +22,8 @@ from scripts.demo_training.recipe import TrainingRecipe
 from scripts.demo_training.vocabulary import LENGTH, Vocabulary, grow
 
 _CHUNK = 500
+
+Job = TypeVar("Job")
 
 
 @dataclass(frozen=True)
@@ -57,16 +62,31 @@ def pictures(chosen: list[Scene]) -> Picture:
     """Return all scenes drawn, (N, 128, 128, 3) uint8, on every core; scene i is drawn with seed i."""
     out = np.empty((len(chosen), SIZE, SIZE, 3), np.uint8)
     jobs = [(first, chosen[first : first + _CHUNK]) for first in range(0, len(chosen), _CHUNK)]
-    with Pool(min(os.cpu_count() or 1, len(jobs))) as pool:
-        for (first, chunk), drawn in zip(jobs, pool.imap(_draw_chunk, jobs), strict=True):
-            out[first : first + len(chunk)] = drawn
+    for (first, chunk), drawn in zip(jobs, _computed(_draw_chunk, jobs), strict=True):
+        out[first : first + len(chunk)] = drawn
     return out
 
 
 def edges(drawn: Picture) -> Picture:
     """Return the edges that `--from-photo` finds in images (N, H, W, 3), as (N, H, W) of 0 and 1."""
-    with Pool(min(os.cpu_count() or 1, len(drawn))) as pool:
-        return np.stack(pool.map(edges_of, drawn, chunksize=100))
+    return np.concatenate([*_computed(_edges_chunk, np.array_split(drawn, -(-len(drawn) // _CHUNK)))])
+
+
+def _edges_chunk(drawn: Picture) -> Picture:
+    return np.stack([edges_of(picture) for picture in drawn])
+
+
+def _computed(function: Callable[[Job], Picture], jobs: Sequence[Job]) -> Iterator[Picture]:
+    """Yield what a function of this module makes of each job, on every core where there are several jobs.
+
+    Processes are started anew: one that is forked from a process with threads can hang.
+    """
+    if len(jobs) == 1:
+        yield function(jobs[0])
+        return
+    processes = min(os.cpu_count() or 1, len(jobs))
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(function, jobs)
 
 
 def edges_of(picture: Picture) -> Picture:

@@ -99,7 +99,7 @@ def test_a_picture_is_steered_and_enlarged_as_the_runtime_does(browser: Browser,
         page.check("#upscale")
         assert "MB more" in page.inner_text("#upscale-note")
         generate(page, PROMPT, SEED)
-        page.wait_for_function("() => document.getElementById('upscale-note').textContent === ''")
+        page.wait_for_selector("#upscale-note:empty", state="attached")
         path = saved(page, "#save", folder)
         measured = verdict(page, folder)
         page.close()

@@ -118,9 +118,8 @@ def test_a_picture_is_enlarged_where_that_is_asked_for(browser: Browser, site: S
         page.click(READY)
         page.wait_for_selector("#caption:visible")
         assert [each["args"]["upscale"] for each in visited.questions("generate")] == [4, 4]
-        size = "() => [document.getElementById('picture').naturalWidth, innerWidth]"
-        page.wait_for_function("() => document.getElementById('picture').naturalWidth")
-        assert page.evaluate(size)[0] == 4 * WIDTH
+        decoded = "image => image.decode().then(() => image.naturalWidth)"
+        assert page.locator("#picture").evaluate(decoded) == 4 * WIDTH
 
 
 def test_what_was_fetched_is_not_announced_again(browser: Browser, site: StandInSite) -> None:
@@ -132,7 +131,7 @@ def test_what_was_fetched_is_not_announced_again(browser: Browser, site: StandIn
         site.change_inspection(model=MODEL, optional={**OPTIONAL, "upscaler": THERE})
         page.click(READY)
         page.wait_for_selector("#caption:visible")
-        page.wait_for_function("() => document.getElementById('upscale-note').textContent === ''")
+        page.wait_for_selector("#upscale-note:empty", state="attached")
 
 
 def test_what_the_gpu_lacks_is_said_and_not_asked_for(browser: Browser, site: StandInSite) -> None:

@@ -36,7 +36,7 @@ def test_progress_is_in_view_above_the_picture_that_is_being_made(
         assert page.inner_text("#empty") == "Your picture appears here."
         page.fill("#prompt", "a lighthouse")
         page.click("#generate")
-        page.wait_for_function("document.querySelector('#stage-report').innerText.includes('Step 1 of')")
+        page.wait_for_selector("#stage-report:has-text('Step 1 of')")
         report, frame = (page.locator(each).bounding_box() for each in ("#stage-report", "#frame"))
         assert report
         assert frame

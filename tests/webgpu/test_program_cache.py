@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd.errors import DelegateFailed
+from msd.errors import DelegateFailed, ProgramRefused
 from msd.files import scratch
 from msd.gpu import open_session as open_session_module
 from msd.gpu import program_cache
@@ -228,7 +228,7 @@ class RefusedMatrices:
 
     def __init__(self, program: Program, on: OpenDevice, phases: Phases) -> None:
         if any("subgroupMatrix" in pipeline.wgsl for pipeline in program.pipelines):
-            raise DelegateFailed("its shaders were refused")
+            raise ProgramRefused("its shaders were refused")
         self.program = program
 
 
@@ -247,10 +247,18 @@ def test_a_gpu_that_refuses_matrix_units_runs_without_them_and_says_so(
     assert remark.startswith(
         "it runs without the GPU's matrix units, whose shaders were refused: its shaders"
     )
+    monkeypatch.setattr(RefusedMatrices, "__init__", lack_memory)
+    with pytest.raises(DelegateFailed, match="memory"):
+        open_session(path, claiming, Switches(), Phases())
     monkeypatch.setattr(RefusedMatrices, "__init__", refuse)
-    with pytest.raises(DelegateFailed, match="refused"):
+    with pytest.raises(ProgramRefused, match="refused"):
         open_session(path, device(), Switches(), Phases())
 
 
 def refuse(*arguments: object) -> None:
-    raise DelegateFailed("its shaders were refused")
+    raise ProgramRefused("its shaders were refused")
+
+
+def lack_memory(*arguments: object) -> None:
+    assert "subgroupMatrix" in str(arguments[1]), "a smaller program is not tried: it needs the same memory"
+    raise DelegateFailed("the GPU's memory is too small")

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
+from msd.compress.calibration.activations import PIECE, watch
 from msd.errors import BadModelFile
-from msd.files.scratch import scratch_folder
 from msd.graph import tflite
-from msd.graph.ir import SIGNATURE, Build, Graph, Op, Signature, Tensor
+from msd.graph.ir import Build, Graph, Op, Tensor
 from msd.graph.ir.float_weights import dequantize_weights
 from msd.graph.ir.weights import Array
-from msd.run.runners.interpreter import Interpreter
 
 LARGEST = 65504.0
 SMALLEST_NORMAL = 2.0**-14
@@ -79,32 +78,33 @@ class Range:
         return CURES.get(self.kind) if self.overflows else None
 
 
-def audit(path: Path, inputs: Iterable[Mapping[str, Array]]) -> tuple[Range, ...]:
+def audit(path: Path, inputs: Iterable[Mapping[str, Array]], piece: int = PIECE) -> tuple[Range, ...]:
     """Return the range of every float32 result of the file's first graph over `inputs`, in the file's order.
 
-    Raises BadModelFile where the CPU cannot run it, or where shapes are not fixed.
+    Only about `piece` weights are in memory at a time. Raises BadModelFile where the CPU cannot run the file,
+    or where shapes are not fixed.
     """
     model = tflite.read(path)
-    watched = [(i, op) for i, op in enumerate(model.main.ops) if op.outputs[0].dtype == "FLOAT32"]
+    graph = model.main
+    watched = [(i, op) for i, op in enumerate(graph.ops) if op.outputs[0].dtype == "FLOAT32"]
     dequantize_weights(model)
+    largest: dict[Tensor, float] = {}
+
+    def keep(probe: Tensor, value: Array) -> None:
+        largest[probe] = _larger(largest.get(probe, 0.0), float(value))
+
     try:
-        _replace_outputs(model.main, _probes(model.main, watched))
+        probes = _probes(graph, watched)
+        watch(graph, inputs, [*probes.values()], keep, piece)
     except (TypeError, ValueError) as problem:
         raise BadModelFile(f"{path} cannot be audited: {problem}") from problem
-    largest: dict[str, float] = {}
-    with scratch_folder() as folder:
-        tflite.write(model, folder / path.name)
-        with Interpreter(folder / path.name) as network:
-            for each in inputs:
-                for name, value in network.run(each).items():
-                    largest[name] = _larger(largest.get(name, 0.0), float(value))
     return tuple(
         Range(
             op=i,
             kind=op.kind,
             tensor=op.outputs[0].name,
-            largest=largest[f"result {i}"],
-            sums=largest.get(f"sums {i}"),
+            largest=largest[probes[f"result {i}"]],
+            sums=largest[probes[f"sums {i}"]] if f"sums {i}" in probes else None,
         )
         for i, op in watched
     )
@@ -120,15 +120,15 @@ def _probes(graph: Graph, watched: Iterable[tuple[int, Op]]) -> dict[str, Tensor
 
     Each stands behind the operation that it measures, so that the memory of a result is free after it.
     """
-    new, probes, behind = Build("probe"), dict[str, Tensor](), dict[int, list[Op]]()
+    new, probes, behind = Build("probe"), dict[str, Tensor](), dict[Op, list[Op]]()
     for i, op in watched:
         first = len(new.ops)
         peaks = [_peak(new, new.ABS(t)) for t in op.outputs if t.dtype == "FLOAT32"]
         probes[f"result {i}"] = reduce(new.MAXIMUM, peaks)
         if op.kind in TWINS:
             probes[f"sums {i}"] = _peak(new, TWINS[op.kind](new, op))
-        behind[i] = new.ops[first:]
-    graph.ops = [each for i, op in enumerate(graph.ops) for each in (op, *behind.get(i, ()))]
+        behind[op] = new.ops[first:]
+    graph.ops = [each for op in graph.ops for each in (op, *behind.get(op, ()))]
     return probes
 
 
@@ -139,12 +139,6 @@ def _peak(new: Build, x: Tensor) -> Tensor:
     axes = list(range(len(x.shape)))
     nothing = new.SUM(new.MUL(x, 0.0), axes, keep_dims=False)
     return new.ADD(new.REDUCE_MAX(x, axes, keep_dims=False), nothing)
-
-
-def _replace_outputs(graph: Graph, outputs: dict[str, Tensor]) -> None:
-    inputs = graph.signatures[0].inputs if graph.signatures else {t.name: t for t in graph.inputs}
-    graph.outputs = list(outputs.values())
-    graph.signatures = [Signature(SIGNATURE, inputs, outputs)]
 
 
 def _filtered(new: Build, op: Op) -> Tensor:

@@ -46,7 +46,7 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
     """
     if not folder.is_dir():
         raise BadCheckpoint(f"{folder} is not a folder; a folder with a model_index.json was expected")
-    family = _family(folder)
+    family = family_of(folder)
     decoder, folders = family.decoder.part.folder, family.folders
     if vae_is_given and not has_weights(folder / decoder):
         del folders[decoder]
@@ -144,7 +144,7 @@ def _inside(folder: Path, path: Path) -> str:
     return path.relative_to(folder).as_posix()
 
 
-def _family(folder: Path) -> Family:
+def family_of(folder: Path) -> Family:
     """Return the family of the pipeline that model_index.json names; raises BadCheckpoint for another."""
     index = read_json(folder, INDEX)
     kind = index.get("_class_name")

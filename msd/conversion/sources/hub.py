@@ -16,7 +16,14 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 from msd.conversion.sources.component_weights import best_files
-from msd.conversion.sources.diffusers import DISTILLATION, INDEX, SCHEDULER, TOKENIZER_FILES
+from msd.conversion.sources.diffusers import (
+    DISTILLATION,
+    INDEX,
+    SCHEDULER,
+    TOKENIZER_FILES,
+    family_of,
+    read_json,
+)
 from msd.errors import BadCheckpoint
 from msd.models.families import families
 
@@ -35,7 +42,7 @@ MOVED = {
 
 Sources: github.com/huggingface/diffusers, issue 12874; github.com/huggingface/optimum-habana, 2363.
 """
-CONFIG = "config.json"
+CONFIG, CONTROLNET = "config.json", "ControlNetModel"
 SECONDS = 30.0
 """How long the hub may take to list a model's files."""
 
@@ -44,7 +51,8 @@ def local_checkpoint(source: Path) -> Path:
     """Return `source`, or, where nothing is there and it is an id, the folder of the model's download.
 
     A path that exists wins. Only the configurations and the best variant of each component's weights are
-    downloaded. Raises BadCheckpoint, with the command to type, where the model cannot be had.
+    downloaded. Raises BadCheckpoint, with the command to type, where the model cannot be had, and before its
+    weights are downloaded for a pipeline that is not supported.
     """
     return _local(source, _CHECKPOINT)
 
@@ -92,11 +100,21 @@ def files_of_controlnet(files: Iterable[str]) -> list[str]:
     return sorted({CONFIG, *best_files([file for file in there if "/" not in file])} & there)
 
 
+def _require_controlnet(folder: Path) -> None:
+    kind = read_json(folder, CONFIG).get("_class_name", CONTROLNET)
+    if kind != CONTROLNET:
+        raise BadCheckpoint(
+            f"{folder / CONFIG} says the model is {kind!r}, and only {CONTROLNET} is supported"
+        )
+
+
 @dataclass(frozen=True)
 class _Layout:
     """What a model in diffusers' layout has, and what one types when it is in a folder."""
 
     index: str
+    require: Callable[[Path], object]
+    """Raises BadCheckpoint for a folder whose index is of something else."""
     needed: Callable[[Iterable[str]], list[str]]
     usual: tuple[str, ...]
     """The files of most models, for a command where no list is to be had."""
@@ -107,24 +125,30 @@ class _Layout:
 _WEIGHTS = "diffusion_pytorch_model.safetensors"
 _CHECKPOINT = _Layout(
     index=INDEX,
+    require=family_of,
     needed=needed_files,
     usual=(INDEX, "*/*.json", "tokenizer/*", "*/model.safetensors", f"*/{_WEIGHTS}"),
     then="msd-convert ",
     instead="; the demo needs none: msd-convert -o demo-out",
 )
 _CONTROLNET = _Layout(
-    index=CONFIG, needed=files_of_controlnet, usual=(CONFIG, _WEIGHTS), then="--controlnet "
+    index=CONFIG,
+    require=_require_controlnet,
+    needed=files_of_controlnet,
+    usual=(CONFIG, _WEIGHTS),
+    then="--controlnet ",
 )
 
 
 def _downloaded(name: str, layout: _Layout) -> Path:
-    from huggingface_hub import HfApi, errors, snapshot_download
+    from huggingface_hub import HfApi, errors, hf_hub_download, snapshot_download
 
     failures = (OSError, ValueError, getattr(errors, "HTTPError", OSError))
     files: list[str] = []
     try:
         files = [file.rfilename for file in HfApi().model_info(name, timeout=SECONDS).siblings or ()]
         if layout.index in files:
+            layout.require(Path(hf_hub_download(name, layout.index)).parent)
             return Path(snapshot_download(name, allow_patterns=layout.needed(files)))
     except failures as problem:
         return _kept(name, files, problem, layout)

@@ -37,7 +37,7 @@ class Tab:
 
     def begin(self, call: str, *arguments: Any) -> int:
         """Begin a call, and return its number."""
-        self.page.wait_for_function("globalThis.begin !== undefined")
+        wait_for(lambda: self.page.evaluate("globalThis.begin !== undefined"))
         number: int = self.page.evaluate("(request) => begin(...request)", [self.where, call, arguments])
         return number
 
