@@ -9,7 +9,6 @@ image = msd.generate(bundle, "an astronaut on a horse", seed=7)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +20,9 @@ from msd.conversion.options import ConversionOptions, options
 from msd.errors import MsdError
 
 if TYPE_CHECKING:
-    from msd.compress.calibration.generated_inputs import Calibration
-    from msd.compress.encoding.recipe import Recipe
-    from msd.compress.pruning.settings import Pruning
-    from msd.conversion.convert import OnProgress, Settings
+    from msd.conversion.convert import OnProgress
     from msd.gpu.gpu_api import GpuApi
     from msd.graph.ir.weights import Array
-    from msd.graph.rewrite import Rewrite
     from msd.measure.judging import Verdict
     from msd.measure.report.report import FileReport
     from msd.run.runners.runner import Precision
@@ -52,23 +47,6 @@ __all__ = [
 OPTIONS = tuple(options())
 """The names of a conversion's options."""
 
-UNCHANGED = (
-    *(
-        "lora",
-        "vae",
-        "preview_vae",
-        "controlnets",
-        "embeddings",
-        "clip_skip",
-        "prompt_chunks",
-        "scheduler",
-        "steps",
-    ),
-    *("guidance", "networks", "batch", "height", "width", "prediction_type", "attention", "jobs", "force"),
-    *("fuse_control", "upscaler", "vae_tile", "split"),
-)
-"""Options that are settings of a conversion as they are."""
-
 open_bundle = known_keywords()(bundles.open_bundle)
 
 
@@ -86,11 +64,13 @@ def convert(
     its stage, how much of it is done, and the total. Raises MsdError with the sentence that the command
     prints, and TypeError, with the nearest name, for an unknown option.
     """
+    import graph_rewrites
+    from msd.conversion.choices import conversion_settings
     from msd.conversion.convert import convert as convert_checkpoint
     from msd.conversion.sources.hub import local_checkpoint
     from msd.models.demo import CHECKPOINT
 
-    settings = conversion_settings(**options)
+    settings = conversion_settings(graph_rewrites.load(), **options)
     place = local_checkpoint(Path(source)) if source else CHECKPOINT
     convert_checkpoint(place, Path(output), settings, on_progress)
     return open_bundle(output)
@@ -213,72 +193,3 @@ def judge(
     with damage_named([Path(file)]):
         require_fixed(Path(file), tflite.read(Path(file)).main)
         return judge_file(Path(file), precision=precision, inputs=inputs, timeout=timeout)
-
-
-@known_keywords(OPTIONS)
-def conversion_settings(**options: Any) -> Settings:
-    """Return the settings of a conversion with these `ConversionOptions`; raises BadConfig."""
-    from msd.compress.encoding.recipe import DEFAULT, find_recipe
-    from msd.conversion.client_interface import find_interface
-    from msd.conversion.convert import Settings
-    from msd.graph.prediction.device import Device, find_device
-    from msd.graph.rewrite.spelling import find_spelling
-    from msd.graph.rewrite.target import Target
-
-    chosen = ConversionOptions(**options)
-    recipe, device = find_recipe(chosen.recipe or DEFAULT), chosen.device
-    pruning, calibration = _pruning(recipe, chosen)
-    return Settings(
-        rules=_rules(recipe, chosen.without),
-        recipe=recipe,
-        recipe_named=chosen.recipe is not None,
-        components=tuple(chosen.components),
-        also=tuple(chosen.also),
-        sizes=tuple(chosen.sizes),
-        target=Target(
-            find_device(device) if device else Device(), chosen.gelu_clip, find_spelling(chosen.spelling)
-        ),
-        pruning=pruning,
-        calibration=calibration,
-        interface=None if chosen.interface is None else find_interface(chosen.interface),
-        **{name: getattr(chosen, name) for name in UNCHANGED},
-    )
-
-
-def _rules(recipe: Recipe, without: Sequence[str]) -> list[Rewrite]:
-    """Return all rewrites but those `without`; those that the recipe switches off must exist too."""
-    import graph_rewrites
-    from msd.errors import BadConfig, BadValue
-    from msd.files.nearest import nearest
-
-    rules = graph_rewrites.load()
-    names = [rule.name for rule in rules]
-    if unknown := set(without) - set(names):
-        name = min(unknown)
-        hint = nearest(name, names) or f"; there are {', '.join(names)}"
-        raise BadValue(f"no rewrite is called {name!r}{hint}")
-    if unknown := set(recipe.without) - set(names):
-        raise BadConfig(f"the recipe {recipe.name} is without {sorted(unknown)}, which are no rewrites")
-    return [rule for rule in rules if rule.name not in without]
-
-
-def _pruning(recipe: Recipe, chosen: ConversionOptions) -> tuple[Pruning | None, Calibration | None]:
-    """Return the recipe's pruning as the options change it; raises BadConfig for a calibration alone."""
-    from msd.compress.calibration.generated_inputs import Calibration
-    from msd.compress.pruning.settings import Pruning, parse_budget, parse_pruning
-    from msd.errors import BadConfig
-
-    budget, calibration = chosen.prune, chosen.calibration
-    pruning = parse_pruning(recipe.prune) if recipe.prune is not None else None
-    if budget:
-        pruning = replace(pruning or Pruning(), budget=parse_budget(budget))
-    if calibration and not pruning and not recipe.is_rounded_on_calibration:
-        raise BadConfig(
-            "a calibration is for pruning and for rounding: give --prune, or a recipe with a table [prune] or"
-            ' with integers by the algorithm "auto" or "gptq"'
-        )
-    if not chosen.refit:
-        if not pruning:
-            raise BadConfig("refitting is for pruning: leave out --no-refit (refit=False), or give --prune")
-        pruning = replace(pruning, refit=False)
-    return pruning, Calibration(Path(calibration)) if calibration else None

@@ -1,11 +1,13 @@
 """A folder of converted files, and the manifest that describes it.
 
-text_encoder.tflite  unet.tflite (or halves)  vae_decoder.tflite
-vae_encoder.tflite   on request, and in bundles of models that read an image, such as those for inpainting
+text_encoder.tflite      unet.tflite      vae_decoder.tflite
+vae_encoder.tflite       on request, and for models that read an image, such as those for inpainting
+unet_first.tflite        the first half of a U-Net in two files
 controlnet_NAME.tflite   of each ControlNet, whose residuals the U-Net then takes
-token_embedding.tflite   before the text encoder, in bundles for TensorFlow Lite's GPU delegate alone
+token_embedding.tflite   before the text encoder, for TensorFlow Lite's GPU delegate alone
+preview_decoder.tflite   upscaler.tflite
 tokenizer/  scheduler/   vocab.json, merges.txt, and both's configurations
-manifest.json        this module's `Manifest`; `open_bundle` reads such a folder
+manifest.json            this module's `Manifest`; `open_bundle` reads such a folder
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ from msd.files.names import require_text
 from msd.files.publication import complete
 from msd.graph.ledger import ComponentLedger
 from msd.models.families import FIRST, Family, families, find_family, title_of
-from msd.models.families.calls import Call, require_order, require_single
+from msd.models.families.calls import Call
 from msd.models.families.control import with_controls
-from msd.models.families.wiring import Wiring, wire
+from msd.models.families.wiring import Wiring, require_calls, wire
 from msd.tensor_spec import TensorSpec
 
 FORMAT, OLDEST = 3, 2
@@ -289,7 +291,7 @@ def load_manifest(path: Path) -> Manifest:
     _check_names(path, manifest)
     try:
         _check_family(path, manifest)
-        _check_calls(manifest)
+        require_calls(family_of(manifest), manifest.calls, manifest.components)
         _check_numbers(manifest)
     except (BadConfig, ValueError) as error:
         raise BadBundle(f"{path} is not a manifest: {error}") from error
@@ -341,31 +343,6 @@ def _check_family(path: Path, manifest: Manifest) -> None:
     for name in family.required:
         if name not in manifest.configuration.components:
             raise BadBundle(f"{path} is not a manifest: manifest.json.configuration lacks {name!r}")
-
-
-def _check_calls(manifest: Manifest) -> None:
-    """Raise ValueError, with a clause, for calls that no pipeline can run, as an edited manifest has."""
-    absent = (c for c in family_of(manifest).calls if c.component not in manifest.components)
-    elsewhere = {output.value for call in absent for output in call.outputs}
-    for call in manifest.calls:
-        require_single(call)
-        _require_ports(call, manifest.components)
-    require_order(manifest.calls, elsewhere)
-
-
-def _require_ports(call: Call, files: dict[str, ConvertedFile]) -> None:
-    """Raise ValueError, with a clause, for a call of a file that lacks what the call names."""
-    if call.component not in files:
-        raise ValueError(f"it calls {call.component}, which is none of its components")
-    file = files[call.component]
-    for named, ports in (
-        ({each.name for each in call.inputs}, file.inputs),
-        ({each.tensor for each in call.outputs}, file.outputs),
-    ):
-        if strange := sorted(named - {spec.name for spec in ports}):
-            raise ValueError(
-                f"it calls {call.component} with {strange[0]!r}, which {file.file} does not have"
-            )
 
 
 def _check_numbers(manifest: Manifest) -> None:

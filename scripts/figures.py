@@ -138,7 +138,7 @@ def make(name: str, folder: Path = RESULTS) -> None:
     if not path.is_file():
         raise click.ClickException(f"{path} does not exist; ONLY is the name of a file in docs/results")
     if not (commands := commands_of(read_figures(path))):
-        raise click.ClickException(f"{path} records no command; docs/results.md says how it was made")
+        raise click.ClickException(f"{path} records no command; a page of docs says how it was made")
     places = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     environment = {**os.environ, "PATH": os.pathsep.join(places), "PYTHONPATH": str(ROOT)}
     for command in commands:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import graph_rewrites
 from msd.cli.convert import convert
 from msd.conversion import convert as conversion
 from msd.conversion.settings import Settings
@@ -56,6 +57,6 @@ def test_pruned_networks_are_estimated() -> None:
 
 
 def _pruned() -> Settings:
-    from msd.api import conversion_settings
+    from msd.conversion.choices import conversion_settings
 
-    return conversion_settings(recipe="gpu-w8-pruned")
+    return conversion_settings(graph_rewrites.load(), recipe="gpu-w8-pruned")

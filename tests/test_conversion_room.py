@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from msd.api import conversion_settings
+import graph_rewrites
 from msd.cli import msd as command
+from msd.conversion.choices import conversion_settings
 from msd.conversion.job import Job, open_job
 from msd.graph.prediction.device import LARGEST_FILE, find_device
 from tests import checkpoints
@@ -29,13 +30,14 @@ def device(folder: Path, most: str) -> str:
 
 
 def opened(source: Path, folder: Path, most: str, **options: Any) -> Job:
-    return open_job(source, conversion_settings(device=device(folder, most), **options))
+    rules = graph_rewrites.load()
+    return open_job(source, conversion_settings(rules, device=device(folder, most), **options))
 
 
 def whole(source: Path) -> int:
     """The bytes of the U-Net's weights, each of which int8 stores in one."""
     return sum(
-        each.size for each in open_job(source, conversion_settings()).checkpoint.weights["unet"].values()
+        each.size for each in open_job(source, conversion_settings([])).checkpoint.weights["unet"].values()
     )
 
 

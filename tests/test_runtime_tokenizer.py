@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msd.errors import BadBundle
 from msd.run.runtime.special_token import Special, normalize
 from msd.run.runtime.tokenizer import Tokenizer, merge, open_tokenizer
-from msd.run.runtime.tokenizer_files import END, START, read_files
+from msd.run.runtime.tokenizer_files import END, START, Held, read_files
 from tests.clip_files import SD15, SD21, SD21_MAP, added, write_tokenizer
 
 DECODER = {
@@ -121,7 +121,7 @@ def test_a_special_token_reads_as_transformers_spells_it(
     spelled: object, normalized: bool, tmp_path: Path
 ) -> None:
     folder = write_tokenizer(tmp_path, {"pad_token": spelled})
-    assert read_files(folder).named["pad_token"] == Special("!", normalized=normalized)
+    assert read_files(Held.of(folder)).named["pad_token"] == Special("!", normalized=normalized)
 
 
 def test_refuses_a_missing_or_damaged_file(tmp_path: Path) -> None:

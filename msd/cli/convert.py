@@ -74,12 +74,13 @@ def convert(
         msd-convert stable-diffusion-2-1-base -o sd21-two --size 512x512 --size 384x640
         msd-convert v2-1_512-ema-pruned.safetensors -o sd21 --prediction-type epsilon
     """
-    from msd.api import conversion_settings
+    import graph_rewrites
     from msd.conversion import convert as conversion
+    from msd.conversion.choices import conversion_settings
     from msd.conversion.sources.hub import local_checkpoint
 
     _refuse(given["sizes"], prune_report, dry_run, force)
-    settings = conversion_settings(**given, force=force)
+    settings = conversion_settings(graph_rewrites.load(), **given, force=force)
     source = local_checkpoint(source) if source else _demo_checkpoint()
     if dry_run:
         planned = conversion.plan(source, settings)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msd.errors import BadConfig
-from msd.files import bounded, schema
-from msd.files.configs import CONFIGS, find_config, shipped_names
+from msd.files import schema
+from msd.files.configs import CONFIGS, find_config, read_config, shipped_names
 from msd.files.fingerprint import fingerprint
 from msd.files.schema import to_json
 from msd.files.toml_keys import require_known_keys
@@ -91,10 +91,7 @@ def find_interface(name_or_path: str | Path) -> ClientInterface:
 
 def read_interface(path: Path) -> ClientInterface:
     """Return the interface in a TOML file; raises BadConfig with a sentence for one that makes no sense."""
-    try:
-        table: dict[str, Any] = bounded.read_toml(path)
-    except (OSError, ValueError) as problem:
-        raise BadConfig(f"{path} is not an interface: {problem}") from problem
+    table = read_config(path, "an interface")
     _require_keys(path, table)
     try:
         interface: ClientInterface = schema.read(ClientInterface, {**table, "name": path.stem}, path.name)

@@ -183,22 +183,22 @@ def manifest_of(
     configuration, components = configuration_of(job), in_order(files, job.family.files)
     return Manifest(
         msd=msd.__version__,
+        versions=versions(),
+        family=job.family.name,
         source=source,
         configuration=configuration,
         components=components,
         calls=() if job.settings.interface else wire(job.family, components, configuration.components),
-        conversion=Conversion(
-            seconds=round(time.perf_counter() - started, 2),
-            peak_rss_bytes=peak_rss(),
-            stages=seconds,
-            left_out=job.left_out,
-            remarks=(*job.remarks, *unread_tensors(job, written), *_of_numbers(written)),
-        ),
         ledger=in_order(ledger, job.family.names),
         scheduler=dict(job.checkpoint.scheduler),
         images=job.images,
-        versions=versions(),
-        family=job.family.name,
+        conversion=Conversion(
+            stages=seconds,
+            left_out=job.left_out,
+            remarks=(*job.remarks, *unread_tensors(job, written), *_of_numbers(written)),
+            peak_rss_bytes=peak_rss(),
+            seconds=round(time.perf_counter() - started, 2),
+        ),
     )
 
 

@@ -66,8 +66,9 @@ class Job:
     def networks(self) -> dict[str, Network]:
         """The network of each component of the checkpoint, by its name."""
         make = partial(NETWORKS[self.checkpoint.networks], self.family, self.checkpoint.configs)
+        tile = self.tile
         made = make(self.size)
-        if (tile := self.tile) is not None:
+        if tile is not None:
             of_tiles = make(tile)
             made |= {name: of_tiles[name] for name in self.family.tiled if name in of_tiles}
         interface = self.settings.interface

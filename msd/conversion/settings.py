@@ -133,8 +133,7 @@ class Settings:
         """
         if unknown := {*self.components, *self.also} - {*family.names}:
             raise BadConfig(f"there is no component {sorted(unknown)}; choose from {list(family.names)}")
-        given = ((self.preview_vae, family.preview), (self.upscaler, family.upscaler))
-        added = [component.name for path, component in given if path and component]
+        added = family.added(preview=self.preview_vae is not None, upscaler=self.upscaler is not None)
         asked = self.components or (*family.required, *needed)
         return family.ordered((*asked, *self.also, *added, *family.controls))
 

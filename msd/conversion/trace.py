@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from msd.compress.pruning.recorded import prune_as_recorded
 from msd.conversion.job import Job
 from msd.conversion.sources.binding import Binding, bind, some
-from msd.graph import tflite
-from msd.graph.ir import SIGNATURE, Graph, Model, Signature
+from msd.graph.ir import Model
 from msd.graph.ir.weights import Weights
 from msd.graph.rewrite import apply
+from msd.graph.tflite.traced import parse_traced
 from msd.models.structure import Structure
 from msd.models.structure_cache import structure_of
 
@@ -56,25 +56,7 @@ def traced_model_for_file(job: Job, name: str) -> Model:
     return model
 
 
-def with_weights(structure: Structure, weights: dict[str, Weights]) -> Model:
-    """Return the model of a traced structure whose variables are the constants `weights`, by tensor name.
-
-    It has one signature, under the names of the structure's inputs and outputs.
-    """
-    model = tflite.parse(structure.flatbuffer)
-    graph = model.main
-    by_name = {t.name: t for t in graph.inputs}
-    for key, data in weights.items():
-        by_name[key].data = data
-        by_name[key].name = structure.variables[key].path
-    graph.inputs = [by_name[name] for name in structure.inputs]
-    outputs = dict(zip(structure.outputs, graph.outputs, strict=True))
-    graph.signatures = [Signature(SIGNATURE, dict(zip(structure.inputs, graph.inputs, strict=True)), outputs)]
-    _shorten_names(graph)
-    return model
-
-
-def _shorten_names(graph: Graph) -> None:
-    """Keep the first of the names that TensorFlow's converter joins where it fuses operators."""
-    for tensor in graph.tensors():
-        tensor.name = tensor.name.partition(";")[0]
+def with_weights(structure: Structure, weights: Mapping[str, Weights]) -> Model:
+    """Return the model of a traced structure whose variables are the constants `weights`, by tensor name."""
+    named = {key: (structure.variables[key].path, each) for key, each in weights.items()}
+    return parse_traced(structure.flatbuffer, named, structure.inputs, structure.outputs)

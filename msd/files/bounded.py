@@ -43,7 +43,14 @@ _Keys = tuple[Any, ...]
 
 def read_text(path: Path, most: int = TEXT_BYTES) -> str:
     """Return a UTF-8 text of at most `most` bytes, without the mark that some editors begin it with."""
-    return read_bytes(path, most).decode("utf-8-sig")
+    return decode(read_bytes(path, most), most)
+
+
+def decode(content: bytes, most: int = TEXT_BYTES) -> str:
+    """Return a UTF-8 text of at most `most` bytes, without the mark that some editors begin it with."""
+    if len(content) > most:
+        raise ValueError(f"it is longer than {most} bytes")
+    return content.decode("utf-8-sig")
 
 
 def read_bytes(path: Path, most: int = TEXT_BYTES) -> bytes:

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from msd.errors import BadValue
+from msd.errors import BadConfig, BadValue
+from msd.files.bounded import read_toml
 from msd.files.nearest import nearest
 
 PACKAGE = Path(__file__).parents[1]
@@ -39,3 +41,11 @@ def find_config(
     raise BadValue(
         f"no {kind} is called {name_or_path!r}; there are {', '.join(names)}, or give a .toml file{hint}"
     )
+
+
+def read_config(path: Path, what: str) -> dict[str, Any]:
+    """Return the table in a TOML file, which is `what`, such as "a recipe"; raises BadConfig for no such."""
+    try:
+        return read_toml(path)
+    except (OSError, ValueError) as problem:
+        raise BadConfig(f"{path} is not {what}: {problem}") from problem

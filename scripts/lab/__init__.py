@@ -1,1 +1,1 @@
-"""The laboratory: scripts that answered a question once; docs/lab.md says what, where and when."""
+"""The laboratory: scripts that answered a question once; docs/lab.md says which page has the answer."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msd.compress.encoding.recipe import Recipe
 from msd.errors import BadConfig
 from msd.graph.ir import Model, Op
-from msd.graph.ir.executed_graphs import executed_graphs
+from msd.graph.ir.executed_graphs import executed_ops
 from msd.graph.prediction.rules.apply import predict
 from msd.graph.prediction.rules.finding import Finding
 from msd.graph.prediction.rules.miscomputed import odd_rows
@@ -40,7 +40,7 @@ def require_supported(model: Model, recipe: Recipe, component: str) -> None:
 def _findings_against(model: Model, recipe: Recipe) -> Iterator[Finding]:
     if recipe.delegate is None:
         return
-    ops = [op for graph in executed_graphs(model) for op in graph.ops]
+    ops = executed_ops(model)
     for finding in predict(model, recipe.delegate):
         encoded = finding.severity == "rejected" and _reads_encoded(ops[finding.op])
         if finding.severity == "wrong" or encoded:

@@ -14,8 +14,7 @@ from typing import Any
 
 from msd.compress.encoding.quantize import COMPENSATED
 from msd.errors import BadConfig
-from msd.files import bounded
-from msd.files.configs import CONFIGS, find_config, shipped_names
+from msd.files.configs import CONFIGS, find_config, read_config, shipped_names
 from msd.files.fingerprint import fingerprint
 from msd.graph.prediction.registry import delegates, find_delegate
 from msd.models.families import component_names
@@ -136,10 +135,7 @@ def find_recipe(name_or_path: str) -> Recipe:
 
 def read_recipe(path: Path) -> Recipe:
     """Return the recipe in a TOML file; raises BadConfig naming the line and the key at fault."""
-    try:
-        table: dict[str, Any] = bounded.read_toml(path)
-    except (OSError, ValueError) as problem:
-        raise BadConfig(f"{path} is not a recipe: {problem}") from problem
+    table = read_config(path, "a recipe")
     where = str(path)
     _require_keys(table, ("description", "use", "delegate", "without", "trunk", "prune", "line"), where)
     lines = _typed(table, "line", list, "[[line]] entries", where)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from msd.errors import BadBundle, BadCheckpoint
-from msd.files.scratch import scratch_folder
 from msd.run.runtime.special_token import Special
-from msd.run.runtime.tokenizer import Tokenizer, open_tokenizer
-from msd.run.runtime.tokenizer_files import DEFAULTS
+from msd.run.runtime.tokenizer import Tokenizer, tokenizer_of
+from msd.run.runtime.tokenizer_files import DEFAULTS, Held
 
 Files = Mapping[str, Callable[[], bytes]]
 """A function that returns the content of each of a tokenizer's files, by name."""
@@ -23,14 +23,10 @@ NAMED = {"bos_token": "start", "eos_token": "end", "unk_token": "unknown", "pad_
 
 def read_tokenizer(files: Files) -> Tokenizer:
     """Return the tokenizer in these files; raises BadCheckpoint where they are none."""
-    with scratch_folder() as folder:
-        for name, read in files.items():
-            (folder / name).write_bytes(read())
-        try:
-            return open_tokenizer(folder)
-        except BadBundle as error:
-            what = str(error).replace(str(folder), "tokenizer")
-            raise BadCheckpoint(f"the checkpoint's tokenizer is not one that we can use: {what}") from error
+    try:
+        return tokenizer_of(Held(Path("tokenizer"), files))
+    except BadBundle as error:
+        raise BadCheckpoint(f"the checkpoint's tokenizer is not one that we can use: {error}") from error
 
 
 def size_of(tokenizer: Tokenizer) -> int:

@@ -15,7 +15,7 @@ from msd.errors import BadCheckpoint
 from msd.files import bounded, schema
 from msd.graph.ir.weights import Weights
 from msd.graph.ledger import ComponentPruning
-from msd.models.families import Component, Family, Part, families
+from msd.models.families import Family, Part, by_pipeline
 from msd.models.networks import read_configs
 
 INDEX = "model_index.json"
@@ -47,12 +47,12 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
     if not folder.is_dir():
         raise BadCheckpoint(f"{folder} is not a folder; a folder with a model_index.json was expected")
     family = family_of(folder)
-    decoder = family.decoder.part.folder
-    missing = {decoder} if vae_is_given and not has_weights(folder / decoder) else set()
-    folders = [part for part in _folders(folder, family) if part not in missing]
-    parsed = {part: read_json(folder, f"{part}/config.json") for part in folders}
+    decoder, folders = family.decoder.part.folder, family.folders
+    if vae_is_given and not has_weights(folder / decoder):
+        del folders[decoder]
+    present = [part for part, needed in folders.items() if needed or (folder / part).is_dir()]
+    parsed = {part: read_json(folder, f"{part}/config.json") for part in present}
     stored = dict(_stored(folder, family, parsed))
-    present = [c for c in family.components if c.name in stored]
     configs = read_configs(family, parsed, absent={*family.names} - {*stored})
     tokenizers = {name: _tokenizer(folder / name) for name in family.tokenizers}
     distilled = _distillation(folder)
@@ -62,7 +62,11 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
         name=folder.absolute().name,
         family=family,
         configs=configs,
-        weights={c.name: dict(tensors_of(c.part, stored[c.name].tensors)) for c in present},
+        weights={
+            c.name: dict(tensors_of(c.part, stored[c.name].tensors))
+            for c in family.components
+            if c.name in stored
+        },
         tokenizers={
             name: {file: partial(_read_file, path) for file, path in paths.items()}
             for name, paths in tokenizers.items()
@@ -70,7 +74,7 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
         scheduler=scheduler,
         images=distilled.images if distilled else None,
         pruned=distilled.pruned if distilled else {},
-        files=_files(folder, present, tokenizers.values(), stored.values()),
+        files=_files(folder, family, tokenizers.values(), stored),
         weight_files={
             name: tuple(_inside(folder, path) for path in each.files) for name, each in stored.items()
         },
@@ -92,12 +96,6 @@ def _scheduler(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     return {**config, "_class_name": named}, (remark,) if own != named else ()
 
 
-def _folders(folder: Path, family: Family) -> dict[str, None]:
-    """Return the folders of components, without those of optional ones alone that are not there."""
-    parts = [(component.part.folder, component.optional) for component in family.components]
-    return dict.fromkeys(part for part, optional in parts if not optional or (folder / part).is_dir())
-
-
 def _stored(folder: Path, family: Family, folders: Collection[str]) -> Iterator[tuple[str, StoredTensors]]:
     """Yield the weights of each component, without those optional ones that the `folders` lack."""
     for component in family.components:
@@ -109,13 +107,13 @@ def _stored(folder: Path, family: Family, folders: Collection[str]) -> Iterator[
 
 def _files(
     folder: Path,
-    components: Iterable[Component],
+    family: Family,
     tokenizers: Iterable[Mapping[str, Path]],
-    stored: Iterable[StoredTensors],
+    stored: Mapping[str, StoredTensors],
 ) -> dict[str, Path]:
     """Return every relevant file by its name inside `folder`, in order."""
-    configs = {folder / component.part.folder / "config.json" for component in components}
-    weights = {path for each in stored for path in each.files}
+    configs = {folder / family.component(name).part.folder / "config.json" for name in stored}
+    weights = {path for each in stored.values() for path in each.files}
     tokenizer = {path for each in tokenizers for path in each.values()}
     notes = {folder / DISTILLATION} if (folder / DISTILLATION).is_file() else set()
     paths = {folder / INDEX, folder / SCHEDULER, *configs, *tokenizer, *weights, *notes}
@@ -150,7 +148,7 @@ def family_of(folder: Path) -> Family:
     """Return the family of the pipeline that model_index.json names; raises BadCheckpoint for another."""
     index = read_json(folder, INDEX)
     kind = index.get("_class_name")
-    known = {pipeline: family for family in families().values() for pipeline in family.pipelines}
+    known = by_pipeline()
     if not isinstance(kind, str) or kind not in known:
         raise BadCheckpoint(
             f"{folder}/{INDEX} says the pipeline is {kind!r}, and only {', '.join(known)} are supported"

@@ -77,12 +77,14 @@ def add(checkpoint: Checkpoint, files: Sequence[tuple[Path, str | None]]) -> Che
     Reads only headers: rows are read when the table is. Raises BadConfig for a token that the vocabulary
     has; BadCheckpoint for a file that is damaged, of another kind, or for a text encoder of another width.
     """
+    if not files:
+        return checkpoint
     encoders = [encoder.name for encoder in checkpoint.family.text_encoders]
     shown: dict[str, list[Inversion]] = {}
-    widths = {name: _table(checkpoint, name).shape[1] for name in encoders} if files else {}
+    widths = {name: _table(checkpoint, name).shape[1] for name in encoders}
     for path, token in files:
         shown[checkpoint.free_name("embedding", path, shown)] = _read(checkpoint, path, token, widths)
-    for at, name in enumerate(encoders if files else ()):
+    for at, name in enumerate(encoders):
         checkpoint = _extended(checkpoint, name, {file: each[at] for file, each in shown.items()})
     return checkpoint
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from msd.conversion.sources.stored import StoredFile, as_float32, stamp_of, unreadable
+from msd.conversion.sources.stored import StoredFile, stamp_of, unreadable
 from msd.files.packages import require_packages
 from msd.graph.ir.weights import Array, Weights
 
@@ -75,6 +75,4 @@ def _weights(stored: StoredFile, name: str, dtype: str, shape: list[int], begin:
     def read() -> Array:
         return np.frombuffer(stored.read(name, begin, size), stored_dtype).reshape(sizes)
 
-    return as_float32(
-        Weights(shape=sizes, dtype=stored_dtype, read=read, history=f"{stored.path.name}:{name}")
-    )
+    return Weights.stored(shape=sizes, dtype=stored_dtype, read=read, history=f"{stored.path.name}:{name}")

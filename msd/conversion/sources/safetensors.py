@@ -18,7 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from msd.conversion.sources.stored import Contents, StoredFile, as_float32, stamp_of, unreadable
+from msd.conversion.sources.stored import Contents, StoredFile, stamp_of, unreadable
 from msd.errors import BadCheckpoint
 from msd.files import bounded
 from msd.graph.ir.weights import Array, Weights
@@ -126,8 +126,8 @@ def _weights(stored: StoredFile, start: int, entry: _Entry) -> Weights:
         read = stored.read(entry.name, start + entry.begin, entry.end - entry.begin)
         return np.frombuffer(read, entry.dtype).reshape(entry.shape)
 
-    return as_float32(
-        Weights(shape=entry.shape, dtype=entry.dtype, read=read, history=f"{stored.path.name}:{entry.name}")
+    return Weights.stored(
+        shape=entry.shape, dtype=entry.dtype, read=read, history=f"{stored.path.name}:{entry.name}"
     )
 
 

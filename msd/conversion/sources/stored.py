@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import ml_dtypes
 import numpy as np
 
 from msd.errors import BadCheckpoint
@@ -15,19 +14,6 @@ from msd.graph.ir.weights import Weights
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 """The first bytes of an HDF5 file."""
-
-NARROW = frozenset(
-    np.dtype(kind)
-    for kind in (
-        ml_dtypes.bfloat16,
-        ml_dtypes.float8_e4m3fn,
-        ml_dtypes.float8_e5m2,
-        ml_dtypes.float8_e4m3fnuz,
-        ml_dtypes.float8_e5m2fnuz,
-        ml_dtypes.float8_e8m0fnu,
-    )
-)
-"""The floating-point types that NumPy lacks."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +80,3 @@ def stamp_of(file: BinaryIO) -> tuple[int, ...]:
 def unreadable(path: Path, kind: str, what: str) -> BadCheckpoint:
     """Return the error that reports `what` is wrong with the file at `path`."""
     return BadCheckpoint(f"{path} is not a readable {kind}: {what}")
-
-
-def as_float32(weights: Weights) -> Weights:
-    """Return weights of any float dtype as float32, and others unchanged."""
-    return weights.astype(np.float32) if _is_float(weights.dtype) else weights
-
-
-def _is_float(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind == "f" or dtype in NARROW

@@ -18,15 +18,16 @@ from typing import Any
 
 import msd
 from msd.bundle import Bundle, ConvertedFile, Source
-from msd.errors import BadBundle, BadConfig, BadReport
+from msd.errors import BadBundle
+from msd.export.app.delegation import Delegation, delegation
 from msd.export.app.requirements import require_runs
 from msd.export.app.schedules import ImageFacts, Schedule, image_facts, schedules
+from msd.export.app.tokenizer_facts import TokenizerFacts, open_tokenizers, tokenizer_facts
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY, tokenizer_texts
 from msd.export.app.upscaler import UpscalerFacts, upscaler_facts
 from msd.files import schema
 from msd.files.atomic import atomic_write
 from msd.graph.ir import SIGNATURE
-from msd.measure.judging.verdict import Verdict
 from msd.measure.report.report import Report
 from msd.models.demo.least_steps import is_demo
 from msd.models.families import title_of
@@ -36,7 +37,7 @@ from msd.run.runtime.needs import latent_shape
 from msd.run.runtime.numbers import COUNTS
 from msd.run.runtime.scheduler import bundle_scheduler, name_of_kind
 from msd.run.runtime.timestep import frequencies
-from msd.run.runtime.tokenizer import Tokenizer, open_tokenizer
+from msd.run.runtime.tokenizer import Tokenizer
 from msd.tensor_spec import TensorSpec
 
 FORMAT = 4
@@ -77,44 +78,6 @@ class GuidanceFacts:
 
     mode: Mode
     scale: float
-
-
-@dataclass(frozen=True)
-class SpecialToken:
-    """A token that is matched before the text is split into words, after lower-casing it if `normalized`.
-
-    `further`: the ids after `id` of a token with several vectors.
-    """
-
-    content: str
-    id: int
-    normalized: bool
-    further: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class TokenizerFacts:
-    """The ids of the start, end, unknown and padding tokens, the sequence length, and the special tokens."""
-
-    start: int
-    end: int
-    unknown: int
-    pad: int
-    length: int
-    specials: tuple[SpecialToken, ...]
-
-
-@dataclass(frozen=True)
-class Delegation:
-    """The real delegate's verdict on one file, from delegation-report; `psnr_db` is against the CPU."""
-
-    role: str
-    adapter: str
-    precision: str
-    operations: int
-    delegated: int
-    partitions: int
-    psnr_db: float | None = None
 
 
 @dataclass(frozen=True)
@@ -188,7 +151,7 @@ def describe(
     images = bundle.manifest.images.unless(None, guidance)
     configuration, source = bundle.manifest.configuration, bundle.manifest.source
     chosen = bundle_scheduler(bundle, scheduler)
-    tokenizers = _tokenizers(bundle)
+    tokenizers = open_tokenizers(bundle)
     enlarging = upscaler_facts(bundle)
     roles = [*_roles(bundle), *([enlarging.role] if enlarging else [])]
     networks = [_file(name, bundle.component(name)) for name in roles]
@@ -204,7 +167,7 @@ def describe(
         scheduler=name_of_kind(chosen),
         schedules=schedules(chosen, counts),
         guidance=GuidanceFacts(Guidance.of(bundle, images.guidance).mode, images.guidance),
-        tokenizers={name: _tokenizer(tokenizer) for name, tokenizer in tokenizers.items()},
+        tokenizers={name: tokenizer_facts(tokenizer) for name, tokenizer in tokenizers.items()},
         recipe=configuration.recipe.name,
         precision=precision,
         runtime=RUNTIME,
@@ -214,7 +177,7 @@ def describe(
         preview=_preview(bundle, networks),
         image=image_facts(bundle, chosen, counts),
         upscaler=enlarging,
-        delegation=_delegation(bundle, report),
+        delegation=delegation(bundle, report),
         prompt_chunks=configuration.prompt_chunks,
     )
 
@@ -224,7 +187,7 @@ def write_manifest(manifest: AppManifest, bundle: Bundle, folder: Path) -> None:
 
     `manifest` is the result of `describe` for the bundle. Raises OutputUnwritable.
     """
-    texts = tokenizer_texts(next(iter(_tokenizers(bundle).values())))
+    texts = tokenizer_texts(next(iter(open_tokenizers(bundle).values())))
     for name, text in {**texts, NAME: dump_manifest(manifest)}.items():
         with atomic_write(folder / name) as partial:
             partial.write_bytes(text.encode())
@@ -330,20 +293,6 @@ def _app_source(source: InputSource, shape: tuple[int, ...]) -> InputSource:
     return replace(source, frequencies=tuple(map(float, frequencies(width, source.frequency_shift))))
 
 
-def _tokenizers(bundle: Bundle) -> dict[str, Tokenizer]:
-    """Return the bundle's tokenizers by name; raises BadBundle for several vocabularies."""
-    opened = {name: open_tokenizer(bundle.folder / name) for name in bundle.wiring.tokenizers}
-    texts = {name: tokenizer_texts(tokenizer) for name, tokenizer in opened.items()}
-    first, *others = texts
-    for other in others:
-        if texts[other] != texts[first]:
-            raise BadBundle(
-                f"{bundle.folder} has the tokenizers {first} and {other} with vocabularies of their own, and"
-                " apps read one vocabulary"
-            )
-    return opened
-
-
 def _tokenizer_files(tokenizer: Tokenizer) -> list[ModelFile]:
     roles = {VOCABULARY: "vocabulary", MERGES: "merges"}
     contents = {name: text.encode() for name, text in tokenizer_texts(tokenizer).items()}
@@ -357,43 +306,3 @@ def _tokenizer_files(tokenizer: Tokenizer) -> list[ModelFile]:
         )
         for name, content in contents.items()
     ]
-
-
-def _tokenizer(tokenizer: Tokenizer) -> TokenizerFacts:
-    single_words = [special.content for special in tokenizer.specials if special.single_word]
-    if single_words:
-        raise BadConfig(
-            f"the tokenizer matches {single_words[0]!r} as a word of its own; apps do not support that"
-        )
-    ids = {special: tokenizer.vectors(special.content) for special in tokenizer.specials}
-    specials = (SpecialToken(s.text, first, s.normalized, tuple(rest)) for s, (first, *rest) in ids.items())
-    return TokenizerFacts(
-        start=tokenizer.start,
-        end=tokenizer.end,
-        unknown=tokenizer.unknown,
-        pad=tokenizer.pad,
-        length=tokenizer.length,
-        specials=tuple(specials),
-    )
-
-
-def _delegation(bundle: Bundle, report: Report | None) -> tuple[Delegation, ...]:
-    """Return the verdicts in a report on this bundle's files, identified by their SHA-256."""
-    roles = {part.sha256: name for name, part in bundle.manifest.components.items()}
-    files = report.files if report else ()
-    verdicts = tuple(_verdict(roles[f.sha256], f.run) for f in files if f.sha256 in roles and f.run)
-    if report and not verdicts:
-        raise BadReport(f"the report has no run of a file of {bundle.folder}; delegation-report makes one")
-    return verdicts
-
-
-def _verdict(role: str, run: Verdict) -> Delegation:
-    return Delegation(
-        role=role,
-        adapter=run.adapter,
-        precision=run.precision,
-        operations=run.operations,
-        delegated=run.delegated,
-        partitions=run.partitions,
-        psnr_db=run.psnr_db,
-    )

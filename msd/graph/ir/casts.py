@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -11,6 +12,25 @@ Array = npt.NDArray[Any]
 
 REBIAS = np.float32(2.0**112)
 """2 to the difference of the exponents' biases, 127 and 15."""
+
+
+NARROW = frozenset(
+    np.dtype(kind)
+    for kind in (
+        ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.float8_e5m2,
+        ml_dtypes.float8_e4m3fnuz,
+        ml_dtypes.float8_e5m2fnuz,
+        ml_dtypes.float8_e8m0fnu,
+    )
+)
+"""The floating-point types that NumPy lacks."""
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Return whether it is a floating-point type, of NumPy's or of others."""
+    return dtype.kind == "f" or dtype in NARROW
 
 
 def cast(values: Array, dtype: np.dtype[Any]) -> Array:

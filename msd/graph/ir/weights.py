@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from msd.graph.ir.casts import cast
+from msd.graph.ir.casts import cast, is_float
 
 Array = npt.NDArray[Any]
 
@@ -57,6 +57,14 @@ class Weights:
         array = np.asarray(values).view()
         array.flags.writeable = False
         return Weights(shape=array.shape, dtype=array.dtype, read=lambda: array, history=history, exact=True)
+
+    @staticmethod
+    def stored(
+        shape: tuple[int, ...], dtype: np.dtype[Any], read: Callable[[], Array], history: str
+    ) -> Weights:
+        """Return the weights of a file of a checkpoint, those of any floating-point type as float32."""
+        weights = Weights(shape=shape, dtype=dtype, read=read, history=history)
+        return weights.astype(np.float32) if is_float(dtype) else weights
 
     @staticmethod
     def joined(parts: Sequence[Weights]) -> Weights:

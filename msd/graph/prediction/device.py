@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from msd.errors import BadConfig
-from msd.files import bounded
-from msd.files.configs import CONFIGS, find_config, shipped_names
+from msd.files.configs import CONFIGS, find_config, read_config, shipped_names
 from msd.graph.prediction.phones import find_phone, phones
 
 FOLDER = CONFIGS / "devices"
@@ -165,10 +164,7 @@ def read_device(path: Path) -> Device:
 
     Limits may be "unknown"; missing keys have the values of an Adreno 740.
     """
-    try:
-        table: dict[str, Any] = bounded.read_toml(path)
-    except (OSError, ValueError) as problem:
-        raise BadConfig(f"{path} is not a device description: {problem}") from problem
+    table = read_config(path, "a device description")
     known = set(Device.__dataclass_fields__) - {"delegate"}
     if unknown := set(table) - known:
         raise BadConfig(f"{path} has no use for {sorted(unknown)}; known keys are {sorted(known)}")

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from msd.errors import BadConfig
-from msd.files import bounded, schema
-from msd.files.configs import CONFIGS
+from msd.files import schema
+from msd.files.configs import CONFIGS, read_config
 from msd.files.toml_keys import require_known_keys
 from msd.graph.ir import Graph, Model, opset
 from msd.graph.ir.executed_graphs import executed_graphs
@@ -96,10 +96,7 @@ def faults() -> tuple[Fault, ...]:
 
 def read_fault(path: Path) -> Fault:
     """Return the fault in a TOML file; raises BadConfig with a sentence for one that makes no sense."""
-    try:
-        table: dict[str, Any] = bounded.read_toml(path)
-    except (OSError, ValueError) as problem:
-        raise BadConfig(f"{path} is not the description of a fault: {problem}") from problem
+    table = read_config(path, "the description of a fault")
     require_known_keys(str(path), table, set(Fault.__dataclass_fields__))
     try:
         fault: Fault = schema.read(Fault, _plain(table), path.name)

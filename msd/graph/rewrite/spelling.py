@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from msd.errors import BadConfig
-from msd.files import bounded
-from msd.files.configs import CONFIGS, find_config, shipped_names
+from msd.files.configs import CONFIGS, find_config, read_config, shipped_names
 
 FOLDER = CONFIGS / "spellings"
 """The folder of msd's own spellings, in a checkout or inside the installed package."""
@@ -89,10 +87,7 @@ def read_spelling(path: Path) -> Spelling:
 
     Raises BadConfig naming the key at fault.
     """
-    try:
-        table: dict[str, Any] = bounded.read_toml(path)
-    except (OSError, ValueError) as problem:
-        raise BadConfig(f"{path} is not a spelling: {problem}") from problem
+    table = read_config(path, "a spelling")
     if unknown := set(table) - {*STATED}:
         raise BadConfig(f"{path} has no use for {sorted(unknown)}; known keys are {sorted(STATED)}")
     forms = table.get("forms")

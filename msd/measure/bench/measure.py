@@ -9,7 +9,7 @@ from pathlib import Path
 from msd.bundle import Bundle
 from msd.errors import BadModelFile, DelegateFailed
 from msd.graph import tflite
-from msd.graph.ir.executed_graphs import executed_graphs
+from msd.graph.ir.executed_graphs import executed_ops
 from msd.measure.bench.result import Measurement
 from msd.run.runners.backend import Backend, MeasuredFile, Report
 from msd.run.runners.child import ChildLost, ChildRefused
@@ -87,7 +87,7 @@ def measurement(component: str, backend: Backend, path: Path, result: MeasuredFi
         precision=place.precision,
         threads=place.threads,
         bytes=path.stat().st_size,
-        operations=sum(len(graph.ops) for graph in executed_graphs(tflite.read(path))),
+        operations=len(executed_ops(tflite.read(path))),
         delegate=place.delegate,
         nodes=place.nodes,
         delegated=place.delegated,

@@ -21,6 +21,7 @@ __all__ = [
     "Component",
     "Family",
     "Part",
+    "by_pipeline",
     "component_names",
     "families",
     "file_names",
@@ -46,6 +47,11 @@ def families() -> dict[str, Family]:
 def find_family(name: str) -> Family:
     """Return the family of that name; raises KeyError for a name that no family has."""
     return families()[name]
+
+
+def by_pipeline() -> dict[str, Family]:
+    """Return the family of each pipeline of diffusers that is supported, by the name of its class."""
+    return {pipeline: family for family in families().values() for pipeline in family.pipelines}
 
 
 def component_names() -> tuple[str, ...]:

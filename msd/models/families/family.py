@@ -139,6 +139,12 @@ class Family:
         return tuple(component.name for component in self.components if not component.optional)
 
     @property
+    def folders(self) -> dict[str, bool]:
+        """The folders of a checkpoint in diffusers' layout, and whether each has to be there."""
+        needed = {component.part.folder for component in self.components if not component.optional}
+        return {each.part.folder: each.part.folder in needed for each in self.components}
+
+    @property
     def files(self) -> tuple[str, ...]:
         """The names of all files that a bundle can have, without their ending, in the order they run."""
         return tuple(file for component in self.components for file in component.files)
@@ -186,6 +192,11 @@ class Family:
     def upscaler(self) -> Component | None:
         """The component that enlarges decoded images, if there is one."""
         return next(iter(self._computing("end", "enlarged")), None)
+
+    def added(self, preview: bool, upscaler: bool) -> tuple[str, ...]:
+        """Return the names of the components for previews and for enlarging, of those that are given."""
+        given = ((preview, self.preview), (upscaler, self.upscaler))
+        return tuple(component.name for is_given, component in given if is_given and component)
 
     @property
     def decoder(self) -> Component:

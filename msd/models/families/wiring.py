@@ -8,7 +8,15 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from msd.errors import BadBundle
-from msd.models.families.calls import Call, Input, InputSource, Output, value
+from msd.models.families.calls import (
+    Call,
+    Input,
+    InputSource,
+    Output,
+    require_order,
+    require_single,
+    value,
+)
 from msd.models.families.family import Family
 from msd.tensor_spec import TensorSpec
 
@@ -165,6 +173,31 @@ def wire(
         for call in found
         if call.when != "once" or call == wiring.initial or any(o.value in used for o in call.outputs)
     )
+
+
+def require_calls(family: Family, calls: tuple[Call, ...], files: Mapping[str, Ported]) -> None:
+    """Raise ValueError, with a clause, for calls that no pipeline can run, as an edited manifest has.
+
+    `files` are those that there are; what calls of others compute may come from elsewhere.
+    """
+    absent = (call for call in family.calls if call.component not in files)
+    for call in calls:
+        require_single(call)
+        _require_ports(call, files)
+    require_order(calls, {output.value for call in absent for output in call.outputs})
+
+
+def _require_ports(call: Call, files: Mapping[str, Ported]) -> None:
+    """Raise ValueError, with a clause, for a call of a file that lacks what the call names."""
+    if call.component not in files:
+        raise ValueError(f"it calls {call.component}, which is none of its components")
+    file = files[call.component]
+    for named, ports in (
+        ({each.name for each in call.inputs}, file.inputs),
+        ({each.tensor for each in call.outputs}, file.outputs),
+    ):
+        if strange := sorted(named - {spec.name for spec in ports}):
+            raise ValueError(f"it calls {call.component} with {strange[0]!r}, which its file does not have")
 
 
 def is_guided(family: Family, inputs: Collection[str]) -> bool:

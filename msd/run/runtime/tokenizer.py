@@ -19,7 +19,7 @@ import regex
 
 from msd.errors import BadBundle
 from msd.run.runtime.special_token import Special, normalize
-from msd.run.runtime.tokenizer_files import DEFAULTS, END, LENGTH, START, read_files
+from msd.run.runtime.tokenizer_files import DEFAULTS, END, LENGTH, START, Held, read_files
 
 WORDS = regex.compile(
     r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
@@ -134,16 +134,18 @@ class Tokenizer:
 
 
 def open_tokenizer(folder: Path) -> Tokenizer:
-    """Return the tokenizer of a checkpoint's or a bundle's `tokenizer/`.
+    """Return the tokenizer of a bundle's `tokenizer/`; raises BadBundle for a missing or malformed file."""
+    return tokenizer_of(Held.of(folder))
 
-    Raises BadBundle for a missing or malformed file (msd/run/runtime/tokenizer_files.py).
-    """
-    files = read_files(folder)
+
+def tokenizer_of(held: Held) -> Tokenizer:
+    """Return the tokenizer in these files; raises BadBundle for a missing or malformed one."""
+    files = read_files(held)
     added, named = files.added.values(), files.named
     vocabulary = {token.content: id for id, token in files.added.items()} | files.vocabulary
     for token in named.values():
         if token.content not in vocabulary:
-            raise BadBundle(f"{folder} names a special token {token.content!r} that its vocabulary lacks")
+            raise BadBundle(f"{held.place} names a special token {token.content!r} that its vocabulary lacks")
     # The last of several spellings of one token counts, as it does in the tokenizers library.
     specials = {token.content: token for token in [*added, *named.values()]}
     start, end, unknown, pad = (vocabulary[named[name].content] for name in DEFAULTS)

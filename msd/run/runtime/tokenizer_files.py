@@ -6,8 +6,9 @@ special_tokens_map.json. Every value is of the type and within the bounds that t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ END = "<|endoftext|>"
 LENGTH = 77
 DEFAULTS = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": END}
 CONFIG = "tokenizer_config.json"
-FILES = ("vocab.json", "merges.txt", "tokenizer.json", CONFIG, "special_tokens_map.json")
+WHOLE, MERGES = "tokenizer.json", "merges.txt"
+FILES = ("vocab.json", MERGES, WHOLE, CONFIG, "special_tokens_map.json")
 """All files that `read_files` may read: to copy a tokenizer, copy those that exist."""
 
 MOST_MERGES = 500_000
@@ -52,30 +54,69 @@ class TokenizerFiles:
     length: int
 
 
-def read_files(folder: Path) -> TokenizerFiles:
-    """Return the content of the files in `folder`; raises BadBundle for a missing or malformed one."""
-    vocabulary, merges = _vocabulary(folder)
-    config = _json(folder / CONFIG, missing={})
-    added = _added_tokens(folder, config)
-    named = _named_tokens(folder, config, {token.content: token for token in added.values()})
+@dataclass(frozen=True)
+class Held:
+    """Files that are read when they are needed: a function that returns the content of each, by its name.
+
+    `place` is where they are, for people.
+    """
+
+    place: Path
+    files: Mapping[str, Callable[[], bytes]]
+
+    @staticmethod
+    def of(folder: Path) -> Held:
+        """Return those of a tokenizer's files that a folder has."""
+        there = [name for name in FILES if (folder / name).exists()]
+        return Held(folder, {name: partial(bounded.read_bytes, folder / name) for name in there})
+
+    def text(self, name: str, most: int = bounded.TEXT_BYTES) -> str:
+        """Return the UTF-8 text of a file of at most `most` bytes; raises BadBundle."""
+        if name not in self.files:
+            raise BadBundle(f"cannot read {self.place / name}: there is no such file")
+        try:
+            return bounded.decode(self.files[name](), most)
+        except (OSError, ValueError) as error:
+            raise BadBundle(f"cannot read {self.place / name}: {error}") from error
+
+    def json(self, name: str, missing: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the JSON object in a file, or `missing` where there is none; raises BadBundle."""
+        if missing is not None and name not in self.files:
+            return missing
+        try:
+            value = bounded.parse_json(self.text(name))
+        except ValueError as error:
+            raise BadBundle(f"{self.place / name} is not JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise BadBundle(
+                f"{self.place / name} holds a JSON {type(value).__name__}; it should hold an object"
+            )
+        return value
+
+
+def read_files(held: Held) -> TokenizerFiles:
+    """Return what the files hold; raises BadBundle for a missing or malformed one."""
+    vocabulary, merges = _vocabulary(held)
+    config = held.json(CONFIG, missing={})
+    added = _added_tokens(held, config)
+    named = _named_tokens(held, config, {token.content: token for token in added.values()})
     return TokenizerFiles(
-        vocabulary=vocabulary, merges=merges, added=added, named=named, length=_length(folder, config)
+        vocabulary=vocabulary, merges=merges, added=added, named=named, length=_length(held.place, config)
     )
 
 
-def _vocabulary(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    if not (folder / "vocab.json").exists() and (folder / "tokenizer.json").exists():
-        path = folder / "tokenizer.json"
-        model = _of_type(path, "model", _json(path).get("model", {}), dict)
+def _vocabulary(held: Held) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    if "vocab.json" not in held.files and WHOLE in held.files:
+        path = held.place / WHOLE
+        model = _of_type(path, "model", held.json(WHOLE).get("model", {}), dict)
         if model.get("type") != "BPE":
             raise BadBundle(f"{path} holds no BPE model, which CLIP's tokenizer is")
         merges = _of_type(path, "merges", model.get("merges"), list)
         return _checked_ids(path, model.get("vocab")), _merges(path, merges)
-    path, merges_path = folder / "vocab.json", folder / "merges.txt"
-    vocabulary = _checked_ids(path, _json(path))
-    lines = _text(merges_path, MERGES_BYTES).splitlines()
+    vocabulary = _checked_ids(held.place / "vocab.json", held.json("vocab.json"))
+    lines = held.text(MERGES, MERGES_BYTES).splitlines()
     listed = [line for line in lines if line.strip() and not line.startswith("#version")]
-    return vocabulary, _merges(merges_path, listed)
+    return vocabulary, _merges(held.place / MERGES, listed)
 
 
 def _checked_ids(path: Path, vocabulary: Any) -> dict[str, int]:
@@ -109,15 +150,15 @@ def _pair(path: Path, line: Any) -> tuple[str, str]:
     return left, right
 
 
-def _added_tokens(folder: Path, config: Mapping[str, Any]) -> dict[int, Special]:
+def _added_tokens(held: Held, config: Mapping[str, Any]) -> dict[int, Special]:
     """Return, by id, the tokens that files list as added to the vocabulary."""
-    path = folder / CONFIG
+    path = held.place / CONFIG
     if "added_tokens_decoder" in config:
         listed = [*_of_type(path, "added_tokens_decoder", config["added_tokens_decoder"], dict).items()]
         tokens = [(int(id) if id.isdecimal() and len(id) < 10 else id, token) for id, token in listed]
     else:
-        path = folder / "tokenizer.json"
-        entries = _of_type(path, "added_tokens", _json(path, missing={}).get("added_tokens", []), list)
+        path = held.place / WHOLE
+        entries = _of_type(path, "added_tokens", held.json(WHOLE, missing={}).get("added_tokens", []), list)
         tokens = [(_of_type(path, "added_tokens", entry, dict).get("id"), entry) for entry in entries]
     if len(tokens) > MOST_SPECIALS:
         raise BadBundle(f"{path} adds {len(tokens)} tokens, and at most {MOST_SPECIALS} are read")
@@ -130,17 +171,15 @@ def _added_tokens(folder: Path, config: Mapping[str, Any]) -> dict[int, Special]
     return specials
 
 
-def _named_tokens(
-    folder: Path, config: Mapping[str, Any], added: Mapping[str, Special]
-) -> dict[str, Special]:
+def _named_tokens(held: Held, config: Mapping[str, Any], added: Mapping[str, Special]) -> dict[str, Special]:
     """Return the four special tokens that have names.
 
     special_tokens_map.json wins unless tokenizer_config.json lists `added_tokens_decoder`: transformers
     reads old and new files in this way, so that Stable Diffusion 2.1 pads with "!", not with its end token.
     """
-    table = {} if "added_tokens_decoder" in config else _json(folder / "special_tokens_map.json", missing={})
+    table = {} if "added_tokens_decoder" in config else held.json("special_tokens_map.json", missing={})
     values = {name: table.get(name) or config.get(name) or default for name, default in DEFAULTS.items()}
-    tokens = {name: _special(folder, name, value) for name, value in values.items()}
+    tokens = {name: _special(held.place, name, value) for name, value in values.items()}
     return {name: added.get(token.content, token) for name, token in tokens.items()}
 
 
@@ -173,22 +212,3 @@ def _of_type(path: Path, name: str, value: Any, kind: type) -> Any:
 
 
 EXPECTED = {dict: "a JSON object", list: "a list", str: "a text", bool: "true or false"}
-
-
-def _text(path: Path, most: int) -> str:
-    try:
-        return bounded.read_text(path, most)
-    except (OSError, ValueError) as error:
-        raise BadBundle(f"cannot read {path}: {error}") from error
-
-
-def _json(path: Path, missing: dict[str, Any] | None = None) -> dict[str, Any]:
-    if missing is not None and not path.exists():
-        return missing
-    try:
-        value = bounded.parse_json(_text(path, bounded.TEXT_BYTES))
-    except ValueError as error:
-        raise BadBundle(f"{path} is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise BadBundle(f"{path} holds a JSON {type(value).__name__}; it should hold an object")
-    return value

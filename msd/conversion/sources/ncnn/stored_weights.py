@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from msd.conversion.sources.ncnn.param import NcnnLayer
-from msd.conversion.sources.stored import StoredFile, as_float32, stamp_of
+from msd.conversion.sources.stored import StoredFile, stamp_of
 from msd.errors import BadCheckpoint
 from msd.graph.ir.weights import Array, Weights
 
@@ -74,7 +74,7 @@ class _Offsets:
             return np.frombuffer(file.read(f"{layer.name}'s {what}", begin, size), dtype).reshape(shape)
 
         history = f"{file.path.name}:{layer.name} {what}"
-        return as_float32(Weights(shape=shape, dtype=dtype, read=read, history=history))
+        return Weights.stored(shape=shape, dtype=dtype, read=read, history=history)
 
     def _advance(self, layer: NcnnLayer, count: int) -> int:
         """Pass over so many bytes, and return where they begin."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from msd.conversion.sources.pickled.machine import BadPickle, Global, Persistent, PickledCall
-from msd.conversion.sources.stored import StoredFile, as_float32
+from msd.conversion.sources.stored import StoredFile
 from msd.graph.ir.weights import Array, Weights
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -142,7 +142,7 @@ def weights_of(file: StoredFile, tensor: PickledTensor, storage: Storage) -> Wei
         return as_strided(read, tensor.shape, strides, writeable=False).copy().view(tensor.dtype)
 
     history = f"{file.path.name}:{tensor.name}"
-    return as_float32(Weights(shape=tensor.shape, dtype=tensor.dtype, read=read, history=history))
+    return Weights.stored(shape=tensor.shape, dtype=tensor.dtype, read=read, history=history)
 
 
 def storage_width(kind: str) -> int:

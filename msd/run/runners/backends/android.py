@@ -15,7 +15,7 @@ from msd.bundle import RunsOn, file_facts
 from msd.errors import DelegateFailed, PhoneFailed
 from msd.files.scratch import scratch_folder
 from msd.graph import tflite
-from msd.graph.ir.executed_graphs import executed_graphs
+from msd.graph.ir.executed_graphs import executed_ops
 from msd.run.runners import benchmark_log
 from msd.run.runners.adb import Adb, Answer
 from msd.run.runners.backend import Backend, BackendOption, MeasuredFile, Report
@@ -170,7 +170,7 @@ class Phone:
         notes = tuple(_notes(facts, p95))
         if not on_gpu:
             return Placement(processor="the phone's CPU", precision="fp32", notes=notes)
-        operations = sum(len(graph.ops) for graph in executed_graphs(tflite.read(path)))
+        operations = len(executed_ops(tflite.read(path)))
         delegated, nodes, partitions = _delegated(facts, operations)
         gpu = self.description.get("GPU", "GPU")
         return Placement(
