@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
 from msd.bundle import open_bundle
 from msd.export.android.export import export_android
+from msd.export.android.probe import PROBE, write_probe
 from msd.export.android.settings import DELIVERIES, AndroidSettings
 from tests.app_bundles import write_bundle
 from tests.expected_images import write_expected
@@ -36,6 +38,14 @@ class Projects:
         """Return `folder` as that of an app whose model is part of it."""
         (folder / "assets").symlink_to(self.folder / "assets" / "sd-runtime/src/main/assets")
         return folder
+
+
+def home_of(model: Path, folder: Path) -> Path:
+    """Return `folder` as that of an app that has the model in the folder `model` among its assets."""
+    (folder / "assets").mkdir(parents=True)
+    (folder / "assets/sd-models").symlink_to(model)
+    write_probe(model / PROBE)
+    return folder
 
 
 def write_projects(folder: Path) -> Projects:
@@ -100,28 +110,30 @@ def _written(path: Path, text: str) -> Path:
 
 def _shown(res: Path, package: str) -> str:
     """Return what Android makes of an app's resources: its strings, and the views of its screen."""
-    views = {
-        element.attrib[f"{ANDROID}id"].removeprefix("@+id/"): element.tag
-        for element in ElementTree.parse(res / "layout/studio.xml").getroot().iter()
-        if f"{ANDROID}id" in element.attrib
-    }
     lines = [f"    R.string.{name} to {_quoted(text)}," for name, text in strings_of(res).items()]
-    made = [
-        f"        addView(android.widget.{tag}(context).apply {{ id = R.id.{name} }})"
-        for name, tag in views.items()
-    ]
+    layouts = sorted((res / "layout").glob("*.xml"))
     return "\n".join(
         [
             f"package {package}\n",
             "internal val STRINGS: Map<Int, String> = mapOf(",
             *lines,
             ")\n",
-            "internal fun inflated(context: android.content.Context) =",
-            "    android.widget.FrameLayout(context).apply {",
-            *made,
-            "    }\n",
+            "internal val LAYOUTS: Map<Int, (android.content.Context) -> android.view.View> = mapOf(",
+            *(f"    R.layout.{path.stem} to ::{path.stem}," for path in layouts),
+            ")\n",
+            *(line for path in layouts for line in _inflated(path)),
         ]
     )
+
+
+def _inflated(layout: Path) -> Iterator[str]:
+    """Yield the lines of a function that makes the views of a layout, all of them in one."""
+    yield f"private fun {layout.stem}(context: android.content.Context) ="
+    yield "    android.widget.FrameLayout(context).apply {"
+    for element in ElementTree.parse(layout).getroot().iter():
+        if name := element.attrib.get(f"{ANDROID}id", "").removeprefix("@+id/"):
+            yield f"        addView(android.widget.{element.tag}(context).apply {{ id = R.id.{name} }})"
+    yield "    }\n"
 
 
 def _quoted(text: str) -> str:

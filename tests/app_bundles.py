@@ -35,7 +35,10 @@ from tests.stand_in import SCHEDULER
 STEPS = (2, 6, 20)
 HEIGHT, WIDTH, CONTEXT = 4, 6, 5
 UPSCALED = 24, 16
-SETTINGS = {"cosine_first": False, "frequency_shift": 1.0}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "unet": {"cosine_first": False, "frequency_shift": 1.0},
+    "vae_encoder": {"scaling_factor": 0.25},
+}
 
 
 def write_bundle(
@@ -49,13 +52,14 @@ def write_bundle(
     inpaints: bool = False,
     tile: tuple[int, int] = (HEIGHT, WIDTH),
     upscaler: bool = False,
+    controls: tuple[str, ...] = (),
 ) -> Path:
     """Write a bundle that NumPy generates with; `embeddings`: the widths of the U-Net's inputs by name.
 
     With `chunks`, the U-Net takes as many outputs of the text encoder. `encoder`: the bundle has an image
     encoder. `inpaints`: the U-Net takes a mask and the masked image beside the latents. `tile`: the rows and
     columns of the latents that the autoencoder takes. `upscaler`: one enlarges four times, in tiles of
-    `UPSCALED` pixels.
+    `UPSCALED` pixels. `controls`: the names of ControlNets, of one residual each.
     """
     folder.mkdir(parents=True)
     latent, context = (batch, HEIGHT, WIDTH, 4), (batch, 1, 77, CONTEXT)
@@ -63,35 +67,33 @@ def write_bundle(
     extra = {name: (batch, width) for name, width in (embeddings or {}).items()}
     if "timestep_embedding" not in extra:
         extra["timestep"] = (1,)
-    taken = (*latent[:-1], 9) if inpaints else latent
+    taken = {"latent": (*latent[:-1], 9) if inpaints else latent, "context": read, **extra}
+    steered = {"control_0": latent} if controls else {}
     parts = {
         "text_encoder": _write(folder, "text_encoder", {"tokens": (batch, 77)}, ("context", context)),
-        "unet": _write(folder, "unet", {"latent": taken, "context": read, **extra}, ("noise", latent)),
+        "unet": _write(folder, "unet", {**taken, **steered}, ("noise", latent)),
         "vae_decoder": _write(
             folder, "vae_decoder", {"latent": (1, *tile, 4)}, ("image", (1, tile[0] * 8, tile[1] * 8, 3))
         ),
     }
-    components: dict[str, dict[str, Any]] = {"text_encoder": {}, "unet": SETTINGS, "vae_decoder": {}}
     if encoder:
         image, moments = (1, tile[0] * 8, tile[1] * 8, 3), (1, *tile, 8)
         parts["vae_encoder"] = _write(folder, "vae_encoder", {"image": image}, ("moments", moments))
-        components["vae_encoder"] = {"scaling_factor": 0.25}
+    for name in (f"controlnet_{each}" for each in controls):
+        steering = {"hint": (batch, HEIGHT * 8, WIDTH * 8, 3), "scale": (batch, 1)}
+        parts[name] = _write(folder, name, {**taken, **steering}, ("control_0", latent))
     if upscaler:
         image, larger = (1, *UPSCALED, 3), (1, *(4 * side for side in UPSCALED), 3)
         parts["upscaler"] = _write(folder, "upscaler", {"image": image}, ("enlarged", larger))
-        components["upscaler"] = {}
-    write_tokenizer(folder / "tokenizer", tokenizer)
-    (folder / "scheduler").mkdir()
-    (folder / "scheduler" / "scheduler_config.json").write_text(
-        json.dumps({**SCHEDULER, **(scheduler or {})})
-    )
+    _write_rest(folder, scheduler or {}, tokenizer)
     configuration = Configuration(
         height=HEIGHT * 8,
         width=WIDTH * 8,
         batch=batch,
         recipe=RecipeFacts("gpu-w8", ""),
         prompt_chunks=chunks,
-        components=components,
+        components={name: SETTINGS.get(name, {}) for name in parts},
+        controls=controls,
     )
     source = Source("stand-in", "sums", {"unet.safetensors": File("ab" * 32, 7)})
     manifest = Manifest("0", source, configuration, parts, Conversion(0.0, 0), versions={"numpy": "1"})
@@ -116,6 +118,13 @@ def write_clip_app(folder: Path, steps: tuple[int, ...] = (20,)) -> Path:
     bundle = open_bundle(folder)
     write_manifest(describe(bundle, steps), bundle, folder)
     return folder
+
+
+def _write_rest(folder: Path, scheduler: dict[str, Any], tokenizer: dict[str, Any] | None) -> None:
+    """Write what a bundle has beside its networks."""
+    write_tokenizer(folder / "tokenizer", tokenizer)
+    (folder / "scheduler").mkdir()
+    (folder / "scheduler" / "scheduler_config.json").write_text(json.dumps({**SCHEDULER, **scheduler}))
 
 
 def _write(

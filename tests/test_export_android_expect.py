@@ -56,7 +56,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"steps": 3}, "has 3 steps and the app 2 or 6; export with --steps 3"),
     ({"seed": -1}, "has the seed -1; an app takes 0 to 9223372036854775807"),
     ({"seed": "seven"}, "has a request that cannot be read (invalid literal for int()"),
-    ({"image": "photo.jpg"}, "began from an image, and the app generates from prompts alone"),
+    ({"image": "photo.jpg"}, "began from an image, and the app's test generates from prompts alone"),
+    ({"controls": "['canny']"}, "was steered by a picture, and the app's test generates from prompts alone"),
+    ({"upscale": "4"}, "was enlarged, and the app's test generates from prompts alone"),
     ({"prompt_syntax": "a1111"}, "has a prompt with weights, and the app takes prompts as they are"),
 ]
 

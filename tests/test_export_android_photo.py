@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from msd.bundle import open_bundle
+from msd.errors import BadBundle
+from msd.export.android.export import export_android, plan
+from msd.export.android.settings import AndroidSettings
 from msd.run.runtime.image import pixels
 from msd.run.runtime.initial_image import open_initial_image
-from tests.android_projects import Projects
-from tests.app_bundles import HEIGHT, WIDTH, write_app
+from tests.android_projects import Projects, home_of
+from tests.app_bundles import HEIGHT, WIDTH, write_app, write_bundle
 from tests.jvm import Jvm
 from tests.kotlinc import class_path, library
 from tests.photos import colours, resampling_across_first
@@ -21,13 +25,6 @@ UNREADABLE = "This photo cannot be read. Choose another one."
 LABEL = "How much of the photo changes: {} %"
 PSNR = 30
 OLD = "-Dandroid.os.Build.VERSION.SDK_INT={}"
-
-
-def home_of(model: Path, folder: Path) -> Path:
-    """Return `folder` as that of an app that has the model in the folder `model` among its assets."""
-    (folder / "assets").mkdir(parents=True)
-    (folder / "assets/sd-models").symlink_to(model)
-    return folder
 
 
 def shown(strength: int, place: str, photo: bool = True, said: str = "", generate: bool = True) -> list[Any]:
@@ -98,6 +95,15 @@ def test_a_model_that_cannot_begin_from_a_photo_alone_offers_none(
     with android_projects.start() as process:
         seen = process.ask("hidden", home=str(home_of(model, tmp_path / "home")))
     assert (seen["can"], seen["visible"]) == (inpaints, False)
+
+
+def test_a_model_that_needs_a_mask_is_exported_without_the_app(tmp_path: Path) -> None:
+    """The library takes a mask, so an app of somebody's own may give it one."""
+    bundle = open_bundle(write_bundle(tmp_path / "bundle", encoder=True, inpaints=True))
+    with pytest.raises(BadBundle, match="the app has no masks; export without --app, and give the library"):
+        export_android(bundle, tmp_path / "out", AndroidSettings(app=True))
+    assert not (tmp_path / "out").exists()
+    assert plan(bundle, AndroidSettings()).manifest.image is not None
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ private val SCENARIOS: Map<String, (JSONObject) -> JSONObject> = mapOf(
     "hidden" to ::hidden,
     "no picker" to ::noPicker,
     "permit" to ::permit,
+    "steer" to ::steer,
+    "offers" to ::offers,
     "awake" to { said("phases" to Phase.values().filter { it.computes }.map { it.name }) },
     "reasons" to ::reasons,
     "remarks" to ::remarks,

@@ -113,7 +113,7 @@ internal class Process(home: File) {
         val files = manifest.files.associateBy(ModelFile::name)
         StandInDevice.ports = { name, signature -> files[name]?.takeIf { it.signature == signature }?.let(::ports) }
         StandInDevice.run = { name, _ -> halves(files.getValue(name)) }
-        StandInLayouts.put(R.layout.studio, ::inflated)
+        for ((layout, made) in LAYOUTS) StandInLayouts.put(layout) { made(it) }
         StandInSystem.attach(application, context)
         onMain(application::onCreate)
     }

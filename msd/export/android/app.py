@@ -11,6 +11,7 @@ from msd.export.android.templates import fill, kotlin_in
 TEST_RUNNER = '\n        testInstrumentationRunner = "androidx.test.runner.AndroidJUnitRunner"'
 RESOURCES = (
     "drawable/ic_front.xml",
+    "layout/control.xml",
     "layout/studio.xml",
     "mipmap-anydpi-v26/ic_launcher.xml",
     "mipmap-anydpi/ic_launcher.xml",

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msd.bundle import Bundle
+from msd.errors import BadBundle
 from msd.export.android.app import app_texts
 from msd.export.android.expect import Expected, read_expected
 from msd.export.android.gradle import gradle_texts
@@ -29,6 +30,7 @@ from msd.export.app.manifest import NAME, AppManifest, describe, dump_manifest
 from msd.export.app.model_files import networks, place, require_gpu, sums
 from msd.export.folder import exporting, finish, require_free
 from msd.files.verified_copy import OnProgress
+from msd.run.runtime.needs import takes_mask
 
 EXPECTED = APP / "src/androidTest/resources/expected.png"
 
@@ -59,6 +61,11 @@ def plan(bundle: Bundle, settings: AndroidSettings) -> ExportPlan:
         report=settings.report,
         min_memory=settings.min_ram,
     )
+    if settings.app and takes_mask(bundle):
+        raise BadBundle(
+            f"{bundle.folder} repaints a part of an image, and the app has no masks; export without --app,"
+            " and give the library one in an app of yours"
+        )
     models = networks(manifest)
     packs: tuple[Pack, ...] = ()
     if settings.delivery in PACKS:

@@ -21,6 +21,10 @@ public class View {
     private CharSequence stateDescription;
     private boolean kept;
     private final Context context;
+    public static View inflate(Context context, int resource, ViewGroup root) {
+        root.addView(StandInLayouts.inflated(resource, context));
+        return root;
+    }
     public View(Context context) { this.context = context; }
     public View(Context context, @Nullable AttributeSet attrs) { this.context = context; }
     @SuppressWarnings("unchecked") public <T extends View> T findViewById(int id) { return (T) found(id); }

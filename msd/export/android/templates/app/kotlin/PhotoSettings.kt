@@ -1,14 +1,9 @@
 package @@{package}
 
 import android.app.Activity
-import android.content.ActivityNotFoundException
 import android.content.Intent
-import android.graphics.Bitmap
-import android.os.Build
-import android.provider.MediaStore
 import android.view.View
 import android.widget.AdapterView
-import android.widget.ImageView
 import android.widget.SeekBar
 import android.widget.Spinner
 import android.widget.TextView
@@ -19,17 +14,16 @@ import kotlin.math.roundToInt
 /**
  * The part of the screen that chooses a photo to begin from, and how much of it changes.
  *
- * It is hidden where the model begins from no image, or needs a mask, and before Android 9, whose decoder leaves photos
- * lying on their side.
+ * It is hidden where the model begins from no image, or needs a mask, and where no photo can be chosen.
  */
 internal class PhotoSettings(private val activity: Activity, private val studio: Studio) {
     private var state = State()
-    private var shown: IntArray? = null
+    private val shown = ShownPhoto(view(R.id.photo))
 
     init {
         view<View>(R.id.pick_photo).setOnClickListener { pick() }
         view<View>(R.id.remove_photo).setOnClickListener { studio.choose(null) }
-        view<SeekBar>(R.id.strength).setOnSeekBarChangeListener(Slid())
+        view<SeekBar>(R.id.strength).setOnSeekBarChangeListener(Slid(::slide))
         view<Spinner>(R.id.steps).setOnItemSelectedListener(Selected())
     }
 
@@ -37,12 +31,13 @@ internal class PhotoSettings(private val activity: Activity, private val studio:
     fun show(state: State) {
         this.state = state
         val facts = state.manifest?.image
-        val possible = Build.VERSION.SDK_INT >= Build.VERSION_CODES.P && facts != null && !facts.inpaints
-        visible(R.id.photo_settings, possible)
+        visible(R.id.photo_settings, canChoosePhotos && facts != null && !facts.inpaints)
         val said = Sentences(activity).of(state.photo)
         view<TextView>(R.id.photo_status).text = said
         visible(R.id.photo_status, said != "")
-        show((state.photo as? Chosen.Ready)?.argb)
+        val photo = (state.photo as? Chosen.Ready)?.argb
+        visible(R.id.chosen_photo, photo != null)
+        shown.show(photo, state.manifest)
         offer()
     }
 
@@ -57,27 +52,13 @@ internal class PhotoSettings(private val activity: Activity, private val studio:
         if (question == PHOTO) answer?.data?.let(studio::choose)
     }
 
-    /** Lets the user choose with the system's picker, which shows the app nothing else and needs no permission. */
     private fun pick() {
-        val picker =
-            if (Build.VERSION.SDK_INT >= Build.VERSION_CODES.TIRAMISU) Intent(MediaStore.ACTION_PICK_IMAGES)
-            else Intent(Intent.ACTION_OPEN_DOCUMENT).addCategory(Intent.CATEGORY_OPENABLE)
-        try {
-            activity.startActivityForResult(picker.setType("image/*"), PHOTO)
-        } catch (problem: ActivityNotFoundException) {
-            studio.choose(Chosen.Unusable(problem))
-        }
+        activity.askForPhoto(PHOTO)?.let(studio::choose)
     }
 
-    /** Shows a photo, and makes a bitmap of it only where it is another than before. */
-    private fun show(photo: IntArray?) {
-        visible(R.id.chosen_photo, photo != null)
-        if (photo === shown) return
-        shown = photo
-        val manifest = state.manifest
-        val bitmap = if (photo == null || manifest == null) null
-        else Bitmap.createBitmap(photo, manifest.width, manifest.height, Bitmap.Config.ARGB_8888)
-        view<ImageView>(R.id.photo).setImageBitmap(bitmap)
+    private fun slide(place: Int) {
+        val steps = view<Spinner>(R.id.steps).selectedItem as? Int
+        strengths(steps).getOrNull(place)?.let(studio::change)
     }
 
     /** Offers the strengths that there are for the chosen number of steps, and says which one holds. */
@@ -86,12 +67,8 @@ internal class PhotoSettings(private val activity: Activity, private val studio:
         val strength = strength(steps) ?: return
         val percent = activity.getString(R.string.percent, (100 * strength).roundToInt())
         view<TextView>(R.id.strength_label).text = activity.getString(R.string.strength, percent)
-        view<SeekBar>(R.id.strength).apply {
-            max = strengths(steps).lastIndex
-            progress = strengths(steps).indexOf(strength)
-            // What is read aloud would be the place among the strengths, as a percentage.
-            if (Build.VERSION.SDK_INT >= Build.VERSION_CODES.R) stateDescription = percent
-        }
+        val known = strengths(steps)
+        view<SeekBar>(R.id.strength).show(known.indexOf(strength), known.lastIndex, percent)
     }
 
     /** Returns the strength nearest to the wanted one that there is a schedule for. */
@@ -105,17 +82,6 @@ internal class PhotoSettings(private val activity: Activity, private val studio:
     }
 
     private fun <T : View> view(id: Int): T = activity.findViewById(id)
-
-    private inner class Slid : SeekBar.OnSeekBarChangeListener {
-        override fun onProgressChanged(seekBar: SeekBar, progress: Int, fromUser: Boolean) {
-            val steps = view<Spinner>(R.id.steps).selectedItem as? Int
-            if (fromUser) strengths(steps).getOrNull(progress)?.let(studio::change)
-        }
-
-        override fun onStartTrackingTouch(seekBar: SeekBar) = Unit
-
-        override fun onStopTrackingTouch(seekBar: SeekBar) = Unit
-    }
 
     private inner class Selected : AdapterView.OnItemSelectedListener {
         override fun onItemSelected(parent: AdapterView<*>, view: View?, position: Int, id: Long) = offer()

@@ -44,12 +44,35 @@ public sealed class Chosen {
 }
 
 /**
+ * The picture by which a ControlNet steers: it counts [scale] times, in the steps from [begin] to [until], which are
+ * parts of all.
+ */
+public data class Steered(
+    public val photo: Chosen? = null,
+    public val scale: Double = 1.0,
+    public val begin: Double = 0.0,
+    public val until: Double = 1.0,
+) {
+    /** Returns this one from the end of another part on; it ends later where it would be over by then. */
+    internal fun from(part: Int): Steered = copy(begin = part / PARTS, until = maxOf(until, (part + 1) / PARTS))
+
+    /** Returns this one until the end of another part; it begins earlier where it would not have begun by then. */
+    internal fun until(part: Int): Steered = copy(begin = minOf(begin, (part - 1) / PARTS), until = part / PARTS)
+
+    internal companion object {
+        /** The steps have so many parts. */
+        const val PARTS = 20.0
+    }
+}
+
+/**
  * All that a screen shows. It never changes: the studio makes a new one.
  *
  * [done] of [total] are bytes, steps or parts, 0 of 0 where nothing is counted. [network] is the role of the network that
  * is being compiled. [image] is a preview until the phase is [Phase.DONE]. [saved] is where the gallery has the image.
  * [remarks] are on what of the request is not used as it may have been meant.
- * [photo] is what the next image begins from, and [strength] how much of it should change: 0 to 1.
+ * [photo] is what the next image begins from, and [strength] how much of it should change: 0 to 1. [steering] has what
+ * steers it, by the places of the model's ControlNets.
  */
 public data class State(
     public val manifest: Manifest? = null,
@@ -64,7 +87,14 @@ public data class State(
     public val remarks: List<Remark> = emptyList(),
     public val photo: Chosen? = null,
     public val strength: Double = 0.8,
+    public val steering: Map<Int, Steered> = emptyMap(),
 ) {
+    /** Whether a photo is being read. */
+    internal val reads: Boolean get() = (steering.values.map(Steered::photo) + photo).any { it is Chosen.Reading }
+
+    /** Returns what steers by the ControlNet at a place. */
+    internal fun steered(control: Int): Steered = steering[control] ?: Steered()
+
     internal fun after(arrival: Arrival): State = when (arrival) {
         is Arrival.Fetching -> at(Phase.FETCHING, arrival.done, arrival.total)
         is Arrival.WaitingForWifi -> at(Phase.WAITING_FOR_WIFI)

@@ -36,7 +36,9 @@ public class Studio(private val phone: Phone, private val main: Executor) {
     private var state = State()
     private var work: Deferred<GeneratedImage>? = null
     private var turn = 0
-    private var choice = 0
+
+    /** How often a photo was chosen for each ControlNet, and, under null, to begin from. */
+    private val choices = HashMap<Int?, Int>()
 
     /** Set on the thread that opens it, and read on the main thread, too. */
     @Volatile
@@ -65,7 +67,8 @@ public class Studio(private val phone: Phone, private val main: Executor) {
     public fun generate(request: Request) {
         if (state.phase.busy) return
         val first = if (pipeline == null) Phase.CHECKING_DEVICE else Phase.ENCODING
-        update(State(state.manifest, first, request, photo = state.photo, strength = state.strength))
+        val (photo, strength, steering) = Triple(state.photo, state.strength, state.steering)
+        update(State(state.manifest, first, request, photo = photo, strength = strength, steering = steering))
         turn += 1
         val now = turn
         val image = scope.async {
@@ -99,25 +102,30 @@ public class Studio(private val phone: Phone, private val main: Executor) {
     /** Asks the user, in [activity], whether the model may be fetched over mobile data. */
     public fun askConsent(activity: Activity): Unit = phone.askConsent(activity)
 
-    /** Reads the photo at [address], which the next images begin from. */
-    public fun choose(address: Uri) {
-        choose(Chosen.Reading)
-        val now = choice
+    /** Reads the photo at [address], which the next images begin from, or by which the ControlNet [control] steers. */
+    public fun choose(address: Uri, control: Int? = null) {
+        choose(Chosen.Reading, control)
+        val now = choices[control]
         scope.launch {
-            val read = attempt { phone.read(address) }
-            main.execute { if (now == choice) choose(read.fold({ Chosen.Ready(it) }, { Chosen.Unusable(it) })) }
+            val read = attempt { phone.read(address) }.fold({ Chosen.Ready(it) }, { Chosen.Unusable(it) })
+            main.execute { if (now == choices[control]) choose(read, control) }
         }
     }
 
-    /** Makes [photo] what the next images begin from, in place of one that is still being read; null for nothing. */
-    public fun choose(photo: Chosen?) {
+    /** Takes [photo] for that, in place of one that is still being read; null for nothing. */
+    public fun choose(photo: Chosen?, control: Int? = null) {
         if (photo is Chosen.Unusable) Log.e(TAG, "no photo", photo.problem)
-        choice += 1
-        update(state.copy(photo = photo))
+        choices[control] = (choices[control] ?: 0) + 1
+        if (control == null) update(state.copy(photo = photo))
+        else change(control, state.steered(control).copy(photo = photo))
     }
 
     /** Changes how much of the photo should change. */
     public fun change(strength: Double): Unit = update(state.copy(strength = strength))
+
+    /** Changes what steers by the ControlNet at a place. */
+    public fun change(control: Int, steered: Steered): Unit =
+        update(state.copy(steering = state.steering + (control to steered)))
 
     /** Saves the finished image for the gallery. */
     public fun save() {

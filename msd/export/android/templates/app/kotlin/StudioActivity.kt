@@ -9,6 +9,7 @@ import android.view.View
 import android.view.WindowInsets
 import android.widget.ArrayAdapter
 import android.widget.Button
+import android.widget.CheckBox
 import android.widget.CompoundButton
 import android.widget.EditText
 import android.widget.ImageView
@@ -25,13 +26,18 @@ public class StudioActivity : Activity() {
     private val studio: Studio get() = (application as StudioApplication).studio
     private val watcher = Watcher(::show)
     private lateinit var photo: PhotoSettings
+    private lateinit var controls: ControlSettings
     private var shown: GeneratedImage? = null
     private var saved: Uri? = null
+
+    /** How many times the model's upscaler enlarges, if it has one. */
+    private var scale: Int? = null
 
     override fun onCreate(savedInstanceState: Bundle?) {
         super.onCreate(savedInstanceState)
         setContentView(R.layout.studio)
         photo = PhotoSettings(this, studio)
+        controls = ControlSettings(this, studio)
         keepOutOfBars(view(R.id.screen))
         onClick(R.id.generate) { generate() }
         onClick(R.id.try_again) { studio.tryAgain() }
@@ -50,6 +56,7 @@ public class StudioActivity : Activity() {
     override fun onActivityResult(requestCode: Int, resultCode: Int, data: Intent?) {
         super.onActivityResult(requestCode, resultCode, data)
         photo.onResult(requestCode, data)
+        controls.onResult(requestCode, data)
     }
 
     override fun onStop() {
@@ -70,6 +77,9 @@ public class StudioActivity : Activity() {
             guidance = view<EditText>(R.id.guidance).text.toString().toDoubleOrNull(),
             previewEvery = PREVIEW_EVERY,
             image = photo.image(steps),
+            controls = controls.chosen(),
+            guess = controls.guess(),
+            upscale = scale?.takeIf { view<CheckBox>(R.id.upscale).isChecked },
         )
         studio.generate(request)
     }
@@ -117,6 +127,7 @@ public class StudioActivity : Activity() {
         saved = state.saved
         offer(state.manifest)
         photo.show(state)
+        controls.show(state)
         view<TextView>(R.id.status).text = Sentences(this).all(state)
         show(state.image, state.request?.prompt.orEmpty())
         view<ProgressBar>(R.id.progress).apply {
@@ -127,7 +138,7 @@ public class StudioActivity : Activity() {
         visible(R.id.progress, phase.busy)
         visible(R.id.consent, phase == Phase.WAITING_FOR_WIFI || phase == Phase.NEEDS_CONSENT)
         visible(R.id.try_again, phase == Phase.FAILED)
-        view<View>(R.id.generate).isEnabled = !phase.busy && state.photo !is Chosen.Reading
+        view<View>(R.id.generate).isEnabled = !phase.busy && !state.reads
         view<View>(R.id.cancel).isEnabled = phase.busy && phase != Phase.CANCELLING && phase != Phase.SAVING
         view<View>(R.id.save).isEnabled = phase == Phase.DONE && saved == null
         view<View>(R.id.share).isEnabled = phase == Phase.DONE && saved != null
@@ -144,10 +155,13 @@ public class StudioActivity : Activity() {
         }
     }
 
-    /** Offers the numbers of steps that the model has schedules for, the first one chosen. */
+    /** Offers to enlarge, where the model can, and the numbers of steps that it has schedules for, the first chosen. */
     private fun offer(manifest: Manifest?) {
         val choice = view<Spinner>(R.id.steps)
         if (manifest == null || choice.adapter != null) return
+        scale = manifest.upscaler?.scale
+        visible(R.id.upscale, scale != null)
+        view<CheckBox>(R.id.upscale).text = getString(R.string.upscale, scale ?: 1)
         val steps = manifest.schedules.keys.toList()
         choice.adapter = ArrayAdapter(this, android.R.layout.simple_spinner_dropdown_item, steps)
     }
