@@ -97,7 +97,7 @@ def diffusers_scheduler(
     """Return a scheduler of diffusers and the timesteps that an image of a strength keeps; None: all."""
     import diffusers
 
-    theirs = diffusers_class(KINDS[kind]).from_config(config)
+    theirs = made(diffusers_class(KINDS[kind]), config)
     if config.get("keeps_all_steps") and strength is not None and kind == "lcm":
         theirs.set_timesteps(steps, strength=strength)
         return theirs, theirs.timesteps
@@ -109,6 +109,20 @@ def diffusers_scheduler(
     pipeline: Any = SimpleNamespace(scheduler=theirs)
     kept = diffusers.StableDiffusionImg2ImgPipeline.get_timesteps(pipeline, steps, strength, "cpu")
     return theirs, kept[0]
+
+
+def made(kind: Any, config: dict[str, Any]) -> Any:
+    """Return a scheduler of diffusers; some compute all training timesteps when made, here a few of them.
+
+    Whoever draws calls `set_timesteps` again, which replaces them.
+    """
+    compute = kind.set_timesteps
+
+    def few(scheduler: Any, steps: int, *more: Any, **named: Any) -> None:
+        compute(scheduler, min(steps, 8), *more, **named)
+
+    with mock.patch.object(kind, "set_timesteps", few):
+        return kind.from_config(config)
 
 
 def diffusers_class(name: str) -> Any:
