@@ -56,6 +56,13 @@ def test_int8_is_noted_only_of_files_with_integer_weights(integers: bool) -> Non
     assert not verdict(integer_weights=True).notes
 
 
+def test_a_limit_of_the_cpu_is_no_verdict_on_the_gpu() -> None:
+    failure = "compiling failed: Conv im2col elements (2415919104) exceed the 32-bit integer limit."
+    (note,) = verdict(failure=failure, delegated=0, partitions=0, outputs=()).notes
+    assert "--vae-tile 512" in note
+    assert not verdict(failure="compiling failed: no room", delegated=0, partitions=0, outputs=()).notes
+
+
 def test_psnr_by_hand() -> None:
     found = distance("y", np.float32([3.0, -8.0]), np.float32([3.5, -8.0]))
     assert found.psnr == pytest.approx(20 * math.log10(8 / math.sqrt(0.125)), abs=1e-9)

@@ -19,6 +19,9 @@ from msd.run.runners.runner import Precision
 THRESHOLD_DB = {"fp32": 60.0, "fp16": 35.0}
 """The least PSNR between GPU and CPU of an acceptable result, by the precision of the arithmetic."""
 
+IM2COL = "Conv im2col elements"
+"""How LiteRT from 2.1.4 on refuses a CONV_2D of too many elements, whatever its weights are stored as."""
+
 
 @dataclass(frozen=True)
 class Distance:
@@ -197,6 +200,11 @@ class Verdict:
             yield f"{name} equals the CPU's to the last bit, and no log line says that the GPU computed it"
 
     def _notes(self) -> Iterator[str]:
+        if self.failure and IM2COL in self.failure:
+            yield (
+                "TensorFlow Lite checks this for the CPU, before a delegate gets the graph: it says nothing of"
+                " the GPU; a decoder of tiles is below it (msd-convert --vae-tile 512)"
+            )
         if self.outputs and not self.fully_delegated:
             yield "the results are computed by GPU and CPU together"
         if self.outputs and not self.fully_delegated and self.integer_weights:
