@@ -202,8 +202,8 @@ class Verdict:
     def _notes(self) -> Iterator[str]:
         if self.failure and IM2COL in self.failure:
             yield (
-                "TensorFlow Lite checks this for the CPU, before a delegate gets the graph: it says nothing of"
-                " the GPU; a decoder of tiles is below it (msd-convert --vae-tile 512)"
+                "TensorFlow Lite checks this for the CPU, before a delegate gets the graph: it says nothing"
+                " of the GPU; a decoder of tiles is below it (msd-convert --vae-tile 512)"
             )
         if self.outputs and not self.fully_delegated:
             yield "the results are computed by GPU and CPU together"
