@@ -22,6 +22,8 @@ ROOT = Path(__file__).parent.parent
 TABLE = Path(__file__).with_name("stand_ins.txt")
 EVERYWHERE = ("pyproject.toml", "configs/", "tests/golden/")
 """What any test may depend on."""
+NOWHERE = {"tests/costs.txt", "tests/stand_ins.txt"}
+"""What only sorts tests."""
 NAMED = re.compile(r'"((?:msd|graph_rewrites)\.[\w.]+)[":]')
 """A module in a string, for import_module."""
 MAIN = "main", "origin/main"
@@ -94,7 +96,9 @@ def _git(root: Path, *words: str) -> list[str]:
 
 def joining(table: Table, changed: Iterable[str], root: Path = ROOT) -> frozenset[str]:
     """Return the files of the table that reach what has changed."""
-    changed = {name for name in changed if name.startswith((*(f"{each}/" for each in FOLDERS), *EVERYWHERE))}
+    changed = {
+        name for name in changed if name.startswith((*(f"{each}/" for each in FOLDERS), *EVERYWHERE))
+    } - NOWHERE
     if not changed:
         return frozenset()
     if any(name.startswith(EVERYWHERE) for name in changed):

@@ -113,6 +113,7 @@ def checkout(tmp_path: Path) -> Path:
         "tests/test_other.py": "import msd.other\n",
         "tests/test_page.py": "import msd.page\n",
         "tests/test_kinds.py": "import msd.kinds\n",
+        "tests/costs.txt": "",
         "docs/page.md": "",
     }
     for name, text in texts.items():
@@ -139,6 +140,7 @@ def checkout(tmp_path: Path) -> Path:
         ("msd/kinds/first.py", {"tests/test_kinds.py"}),
         ("tests/test_other.py", {"tests/test_other.py"}),
         ("docs/page.md", set()),
+        ("tests/costs.txt", set()),
         ("pyproject.toml", {f"tests/test_{name}.py" for name in ("far", "other", "page", "kinds")}),
     ],
 )
