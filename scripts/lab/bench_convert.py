@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import shutil
 import statistics
 import sys
@@ -73,8 +72,6 @@ def main(
     """Write the measurements as JSON to OUTPUT and a table to stdout."""
     bench = Bench(folder.absolute(), model)
     report: dict[str, Any] = {
-        "command": "python " + " ".join(sys.argv),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
         "versions": installed_versions("tensorflow", "keras", "numpy", "ai-edge-litert", "safetensors"),
         "asked": ASKED_OF_XL if model == XL else ASKED,
         f"{model}, float16 to int8": bench.whole(repeats, cold),
