@@ -17,8 +17,8 @@ import java.io.File
 import java.io.IOException
 import org.json.JSONObject
 
-private val ADDRESS: Uri = Uri.parse("content://picker/1")
-private val BROKEN: Uri = Uri.parse("content://picker/2")
+internal val ADDRESS: Uri = Uri.parse("content://picker/1")
+internal val BROKEN: Uri = Uri.parse("content://picker/2")
 
 private fun StudioActivity.visible(id: Int) = findViewById<View>(id).visibility == View.VISIBLE
 
@@ -59,8 +59,8 @@ private fun generated(screen: StudioActivity, seen: Seen): State {
 private fun State.begun() =
     request?.image?.let { said("argb" to it.argb.toList(), "strength" to it.strength) }
 
-/** Begins from a photo while the phone turns; then from one that cannot be read, and from none. */
-internal fun photo(command: JSONObject): JSONObject {
+/** Returns a process whose gallery has a photo and one that cannot be read, what it sees, and its ready screen. */
+internal fun withPhotos(command: JSONObject): Triple<Process, Seen, StudioActivity> {
     val process = Process(File(command.getString("home")))
     process.release()
     process.context.gallery.photos[ADDRESS.toString()] = File(command.getString("photo"))
@@ -69,6 +69,12 @@ internal fun photo(command: JSONObject): JSONObject {
     onMain { process.application.studio.watch(seen) }
     val first = process.screen()
     seen.until { it.manifest != null }
+    return Triple(process, seen, first)
+}
+
+/** Begins from a photo while the phone turns; then from one that cannot be read, and from none. */
+internal fun photo(command: JSONObject): JSONObject {
+    val (process, seen, first) = withPhotos(command)
     val atFirst = onMain { listOf(first.visible(R.id.photo_settings)) + first.shown() }
     onMain {
         first.type(R.id.prompt, "a red circle")

@@ -16,8 +16,6 @@ import android.widget.TextView
 import java.io.File
 import org.json.JSONObject
 
-private val ADDRESS: Uri = Uri.parse("content://picker/1")
-private val BROKEN: Uri = Uri.parse("content://picker/2")
 private val SLIDERS = listOf(R.id.control_scale, R.id.control_begin, R.id.control_until)
 private val LABELS = listOf(R.id.control_scale_label, R.id.control_begin_label, R.id.control_until_label)
 
@@ -64,14 +62,7 @@ private fun State.asked() = request?.run {
 
 /** Steers by one picture of two while the phone turns, enlarges; then a picture that cannot be read, and none. */
 internal fun steer(command: JSONObject): JSONObject {
-    val process = Process(File(command.getString("home")))
-    process.release()
-    process.context.gallery.photos[ADDRESS.toString()] = File(command.getString("photo"))
-    process.context.gallery.photos[BROKEN.toString()] = File(command.getString("broken"))
-    val seen = Seen()
-    onMain { process.application.studio.watch(seen) }
-    val first = process.screen()
-    seen.until { it.manifest != null }
+    val (process, seen, first) = withPhotos(command)
     val offered = onMain {
         val texts = List(first.findViewById<ViewGroup>(R.id.controls).childCount) { i ->
             first.control(i).findViewById<Button>(R.id.pick_control).text.toString()

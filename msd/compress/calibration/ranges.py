@@ -94,8 +94,8 @@ def audit(path: Path, inputs: Iterable[Mapping[str, Array]], piece: int = PIECE)
         largest[probe] = _larger(largest.get(probe, 0.0), float(value))
 
     try:
-        probes = _probes(graph, watched)
-        watch(graph, inputs, [*probes.values()], keep, piece)
+        probes = _probes(graph, [op for _, op in watched])
+        watch(graph, inputs, [probe for pair in probes for probe in pair if probe], keep, piece)
     except (TypeError, ValueError) as problem:
         raise BadModelFile(f"{path} cannot be audited: {problem}") from problem
     return tuple(
@@ -103,10 +103,10 @@ def audit(path: Path, inputs: Iterable[Mapping[str, Array]], piece: int = PIECE)
             op=i,
             kind=op.kind,
             tensor=op.outputs[0].name,
-            largest=largest[probes[f"result {i}"]],
-            sums=largest[probes[f"sums {i}"]] if f"sums {i}" in probes else None,
+            largest=largest[result],
+            sums=largest[sums] if sums else None,
         )
-        for i, op in watched
+        for (i, op), (result, sums) in zip(watched, probes, strict=True)
     )
 
 
@@ -115,18 +115,17 @@ def _larger(a: float, b: float) -> float:
     return math.inf if math.isnan(b) else max(a, b)
 
 
-def _probes(graph: Graph, watched: Iterable[tuple[int, Op]]) -> dict[str, Tensor]:
-    """Add operations to `graph` that measure the largest results and sums; return their results by name.
+def _probes(graph: Graph, watched: Iterable[Op]) -> list[tuple[Tensor, Tensor | None]]:
+    """Add operations to `graph` that measure the largest results and sums; return theirs, by operation.
 
     Each stands behind the operation that it measures, so that the memory of a result is free after it.
     """
-    new, probes, behind = Build("probe"), dict[str, Tensor](), dict[Op, list[Op]]()
-    for i, op in watched:
+    new, probes, behind = Build("probe"), list[tuple[Tensor, Tensor | None]](), dict[Op, list[Op]]()
+    for op in watched:
         first = len(new.ops)
         peaks = [_peak(new, new.ABS(t)) for t in op.outputs if t.dtype == "FLOAT32"]
-        probes[f"result {i}"] = reduce(new.MAXIMUM, peaks)
-        if op.kind in TWINS:
-            probes[f"sums {i}"] = _peak(new, TWINS[op.kind](new, op))
+        sums = _peak(new, TWINS[op.kind](new, op)) if op.kind in TWINS else None
+        probes.append((reduce(new.MAXIMUM, peaks), sums))
         behind[op] = new.ops[first:]
     graph.ops = [each for op in graph.ops for each in (op, *behind.get(op, ()))]
     return probes

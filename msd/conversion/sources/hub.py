@@ -86,7 +86,7 @@ def needed_files(files: Iterable[str]) -> list[str]:
     They are the index, configurations, the tokenizer, and of the weights of each component the best variant.
     """
     there = set(files)
-    folders = {component.part.folder for family in families().values() for component in family.components}
+    folders = {folder for family in families().values() for folder in family.folders}
     wanted = {INDEX, SCHEDULER, DISTILLATION, *(f"tokenizer/{name}" for name in TOKENIZER_FILES)}
     for folder in folders:
         inside = [PurePosixPath(file).name for file in there if str(PurePosixPath(file).parent) == folder]
