@@ -32,6 +32,7 @@ from msd.gpu.operations import Conv2D, Epilogue, Matrices, Product
 from msd.gpu.session import Session
 from msd.gpu.value import Dispatch, Value
 from scripts.figures import save_figures
+from scripts.lab.bench_attention import busy_time
 from scripts.lab.kernel_shapes import ConvolutionShape, ProductShape, networks
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _timed(
     program = assemble(dispatches, named, outputs, gpu)
     inputs = dict(zip(named, trial.inputs.values(), strict=True))
     with Session(program, device) as session:
-        seconds = np.median([_busy_time(session, inputs) for _ in range(repeats + 2)][2:], axis=0)
+        seconds = np.median([busy_time(session, inputs) for _ in range(repeats + 2)][2:], axis=0)
         got = {name: session.run(inputs)[name][trial.at] for name in list(made)[:1]}
         got |= {name: _read(session, program.outputs[name])[trial.at] for name in made}
     results, first = {}, 0
@@ -147,22 +148,6 @@ def _timed(
         kernels = " + ".join(dispatch.kernel.name for dispatch in part)
         results[name] = (mine, _decibels(trial.expected, got[name]), kernels)
     return results
-
-
-BUSY_SECONDS = 0.03
-
-
-def _busy_time(session: Session, inputs: dict[str, Array]) -> list[float]:
-    """Return the seconds of each dispatch behind others: a GPU that has been idle has a slow clock."""
-    session.write(inputs)
-    end = time.monotonic() + BUSY_SECONDS
-    while time.monotonic() < end:
-        session.submit()
-        session.submit()
-        session.wait()
-    for _ in range(4):
-        session.submit()
-    return session.time(inputs)
 
 
 def _read(session: Session, port: Any) -> Array:

@@ -31,7 +31,8 @@ SD += [(8, 6144, 40), (8, 4096, 40), (8, 1024, 80), (8, 256, 160), (8, 64, 160)]
 def check(
     op: Attention, tile: FlashMatrixTile, arrays: dict[Value, Array], mask: Array | None = None
 ) -> None:
-    (y,) = run([emulated(flash_by_matrices(op, tile, Gpu()), tile.unit)], arrays, [op.y.value])
+    first, *added = flash_by_matrices(op, tile, Gpu())
+    (y,) = run([emulated(first, tile.unit), *added], arrays, [op.y.value])
     found = taken(op.y, op, op.queries, op.value_size, y)
     assert decibels(found, expected(op, arrays, mask)) >= 110
 
@@ -42,6 +43,8 @@ def check(
         (FlashMatrixTile(16, 16, 8, SMALL, stored="f32"), Sizes(1, 2, 37, 41, 16, 16)),
         (FlashMatrixTile(16, 16, 8, SMALL, across=2, stored="f32"), Sizes(2, 1, 5, 77, 13, 7)),
         (FlashMatrixTile(32, 32, 16, UNIT, stored="f32", buffers=1), Sizes(1, 1, 33, 3, 20, 40)),
+        (FlashMatrixTile(16, 16, 8, SMALL, across=2, stored="f32", pieces=2), Sizes(2, 3, 21, 77, 13, 7)),
+        (FlashMatrixTile(16, 32, 8, SMALL, stored="f32", pieces=3), Sizes(2, 2, 5, 81, 16, 20)),
     ],
     ids=str,
 )
@@ -51,9 +54,11 @@ def test_tiles(tile: FlashMatrixTile, sizes: Sizes) -> None:
     check(op, tile, inputs(op))
 
 
-def test_scores_that_grow_and_a_mask() -> None:
-    """What was summed shrinks in several steps, by more than f16 holds; a causal mask hides later keys."""
-    tile = FlashMatrixTile(16, 16, 8, SMALL, across=2, stored="f32")
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+def test_scores_that_grow_and_a_mask(pieces: int) -> None:
+    """What was summed shrinks in several steps, by more than f16 holds; a causal mask hides later keys, and
+    of some queries whole pieces."""
+    tile = FlashMatrixTile(16, 16, 8, SMALL, across=2, stored="f32", pieces=pieces)
     op = operation(Sizes(1, 2, 77, 77, 16, 16))
     arrays = {value: np.abs(array) for value, array in inputs(op).items()}
     keys = arrays[op.k.value].reshape(77, -1) * np.linspace(0.1, 20, 77)[:, None]
@@ -77,20 +82,30 @@ def test_limits_are_kept(
     assert tile.whole
     assert tile.bytes(size, size) <= memory
     assert tile.threads <= invocations
-    (dispatch,) = attend(op, gpu)
+    dispatch, *added = attend(op, gpu)
     assert dispatch.kernel.wgsl.startswith("enable subgroups;")
+    assert len(added) == (tile.pieces > 1)
     assert choose_flash(op, gpu)
 
 
 def test_tiles_leave_processors_alike_work() -> None:
-    """132 processors: three workgroups of 128 queries each, one of 192, two of 64, one of 64."""
+    """132 processors: 180 workgroups of 256 queries leave most with one and some with two, twice as many are
+    two or three; 80 leave some without work, 240 do not; few keys are worth no second dispatch."""
 
-    def queries(heads: int, count: int) -> int:
+    def chosen(heads: int, count: int) -> tuple[int, int]:
         tile = choose_matrix_tile(operation(Sizes(1, heads, count, count, 64, 64), "f16"), H100)
         assert tile is not None
-        return tile.queries
+        return tile.queries, tile.pieces
 
-    assert [queries(5, 9216), queries(5, 4096), queries(10, 1024), queries(20, 256)] == [128, 192, 64, 64]
+    assert [chosen(5, 9216), chosen(5, 4096), chosen(10, 4096)] == [(256, 2), (256, 3), (256, 4)]
+    assert [chosen(10, 1024), chosen(20, 256)] == [(128, 1), (64, 1)]
+
+
+def test_pieces_are_bounded_in_memory() -> None:
+    op = operation(Sizes(1, 40, 16384, 16384, 64, 64), "f16")
+    tile = choose_matrix_tile(op, replace(H100, enough_workgroups=1 << 20))
+    assert tile is not None
+    assert tile.pieces == 1
 
 
 def test_what_matrices_do_not_fit_is_left_to_threads() -> None:

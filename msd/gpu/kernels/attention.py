@@ -27,13 +27,13 @@ def choose_flash(op: Attention, gpu: Gpu) -> bool:
 
 
 def attend(op: Attention, gpu: Gpu, step: str = "") -> list[Dispatch]:
-    """Return FlashAttention's one dispatch; raises DelegateFailed where no tile fits workgroup memory.
+    """Return FlashAttention's dispatches; raises DelegateFailed where no tile fits workgroup memory.
 
     A mask may hold minus infinity; of a query whose keys are all masked, the result means nothing.
     """
     by_matrices = choose_matrix_tile(op, gpu)
     if by_matrices is not None:
-        return [flash_by_matrices(op, by_matrices, gpu, step)]
+        return flash_by_matrices(op, by_matrices, gpu, step)
     tile = choose_tile(op, gpu)
     if tile is None:
         raise DelegateFailed(

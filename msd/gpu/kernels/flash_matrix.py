@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from dataclasses import replace
 
 from msd.gpu.gpu import Gpu
 from msd.gpu.kernels.flash import row_width
 from msd.gpu.kernels.flash_matrix_shader import flash_matrix_wgsl
 from msd.gpu.kernels.flash_matrix_tile import FlashMatrixTile
+from msd.gpu.kernels.flash_pieces import add_pieces, kept_bytes, kept_pieces, piece_keys
 from msd.gpu.kernels.flash_shader import LOG2_E
 from msd.gpu.kernels.shader import shader_dispatch
 from msd.gpu.operations import Attention
 from msd.gpu.value import Dispatch
 
 SHAPES = {
-    (128, 32, 32, 2, 2): (1.07, 0.86, 0.78, 0.77),
-    (128, 32, 32, 1, 2): (1.03, 0.83, 0.78, 0.78),
-    (192, 16, 32, 1, 2): (0.90, 0.82, 0.82, 0.82),
-    (256, 16, 32, 1, 2): (0.74, 0.65, 0.65, 0.65),
-    (64, 64, 32, 2, 1): (1.42, 1.29, 1.06, 0.99),
-    (64, 32, 16, 1, 1): (1.86, 1.00, 1.09, 0.78),
-    (32, 32, 16, 1, 1): (1.97, 2.20, 2.20, 1.45),
-    (32, 16, 16, 1, 1): (3.0, 3.0, 3.0, 3.0),
-    (32, 16, 8, 1, 1): (3.0, 3.0, 3.0, 3.0),
+    (256, 16, 32, 1, 2): (0.187, 0.34, 381),
+    (192, 16, 32, 1, 2): (0.234, 0.38, 350),
+    (128, 32, 32, 2, 2): (0.227, 0.46, 323),
+    (128, 32, 32, 1, 2): (0.240, 0.32, 306),
+    (128, 32, 16, 1, 2): (0.239, 0.54, 278),
+    (128, 16, 32, 1, 2): (0.267, 0.60, 329),
+    (96, 32, 32, 1, 2): (0.312, 0.40, 283),
+    (64, 64, 32, 2, 1): (0.299, 0.58, 279),
+    (64, 32, 16, 1, 1): (0.211, 1.94, 338),
+    (32, 32, 16, 1, 1): (0.351, 2.55, 261),
+    (32, 16, 16, 1, 1): (0.253, 3.12, 298),
+    (32, 16, 8, 1, 1): (0.4, 4.0, 300),
 }
-"""Queries, keys, a subgroup's rows, subgroups across, buffers, and what a query with a key costs a processor
-that has one, two, up to four, and more workgroups: ns on an H100 with a slow clock, heads of 64
-(docs/results/flash-matrix-tiles-h100.json). The last two, for GPUs with little workgroup memory, are guesses.
+"""Queries, keys, a subgroup's rows, subgroups across, buffers; what a query with a key costs a processor, ns;
+to how many more workgroups the time is in proportion; how many keys a workgroup's start and end are worth.
+
+Fitted to 791 times on an H200 with heads of 64, 40, 80 and 160 (docs/results/flash-matrix-tiles-h200.json),
+with a median deviation of 5 %; the last, for other matrix units, is a guess.
 """
+SOFTMAX = 0.6
+"""The part of the time that heads of any size take; the rest is in proportion to their matrices' columns."""
+PIECES = (1, 2, 3, 4, 6, 8)
+ADDING, ADDED = 7200.0, 3800.0
+"""The ns of a dispatch that adds pieces, and the bytes of pieces for one ns more."""
+MOST_KEPT = 64 << 20
+"""The most bytes of pieces."""
 PADDED = 1.25
 """How many times more columns than values subgroups side by side may have, with those that fill matrices."""
 MOST_SUMS = 96
@@ -45,15 +57,29 @@ def choose_matrix_tile(op: Attention, gpu: Gpu) -> FlashMatrixTile | None:
     if gpu.matrix is None or not halves or op.scale <= 0:
         return None
     tiles = {FlashMatrixTile(*shape[:3], gpu.matrix, *shape[3:]): costs for shape, costs in SHAPES.items()}
-    estimates = {tile: _cost(tile, costs, op, gpu) for tile, costs in tiles.items() if _fits(tile, op, gpu)}
+    estimates = {
+        replace(tile, pieces=pieces): _cost(replace(tile, pieces=pieces), *costs, op, gpu)
+        for tile, costs in tiles.items()
+        if _fits(tile, op, gpu)
+        for pieces in PIECES
+        if pieces == 1 or _divides(op, tile, pieces)
+    }
     return min(estimates, key=lambda tile: estimates[tile], default=None)
 
 
-def _cost(tile: FlashMatrixTile, costs: Sequence[float], op: Attention, gpu: Gpu) -> float:
-    """Return what the processor with the most workgroups computes."""
-    groups = op.batch * op.heads * -(-op.queries // tile.queries)
+def _divides(op: Attention, tile: FlashMatrixTile, pieces: int) -> bool:
+    """Return whether each piece has keys, and all of them together little memory."""
+    whole = (pieces - 1) * piece_keys(op, replace(tile, pieces=pieces)) < op.keys
+    return whole and kept_bytes(op, pieces) <= MOST_KEPT
+
+
+def _cost(tile: FlashMatrixTile, ns: float, more: float, start: float, op: Attention, gpu: Gpu) -> float:
+    """Return the ns of the processor with the most workgroups, and of adding pieces."""
+    groups = op.batch * op.heads * -(-op.queries // tile.queries) * tile.pieces
     rounds = -(-groups // max(1, gpu.enough_workgroups // 2))
-    return rounds * tile.queries * costs[bisect_left((1, 2, 4), rounds)]
+    size = SOFTMAX + (1 - SOFTMAX) * tile.depth(op.size) / 64
+    spent = (rounds + more) * tile.queries * (piece_keys(op, tile) + start) * ns * size
+    return spent + (ADDING + kept_bytes(op, tile.pieces) / ADDED if tile.pieces > 1 else 0)
 
 
 def _fits(tile: FlashMatrixTile, op: Attention, gpu: Gpu) -> bool:
@@ -67,8 +93,8 @@ def _fits(tile: FlashMatrixTile, op: Attention, gpu: Gpu) -> bool:
     )
 
 
-def flash_by_matrices(op: Attention, tile: FlashMatrixTile, gpu: Gpu, step: str = "") -> Dispatch:
-    """Return the one dispatch that computes `op` by `tile`."""
+def flash_by_matrices(op: Attention, tile: FlashMatrixTile, gpu: Gpu, step: str = "") -> list[Dispatch]:
+    """Return the dispatch that computes `op` by `tile`, and where it has pieces, the one that adds them."""
     width = row_width(op)
     elements = (op.q.value.element, op.y.value.element)
     mask = {} if op.mask is None else {"mask": (op.mask, 1)}
@@ -81,13 +107,17 @@ def flash_by_matrices(op: Attention, tile: FlashMatrixTile, gpu: Gpu, step: str 
         for part in ("offset", "batch", "head", "row"):
             params[f"{name}_{part}"] = getattr(heads, part) // width
     reads = {"q": (op.q.value, width), "k": (op.k.value, width), "v": (op.v.value, width)}
-    return shader_dispatch(
+    if tile.pieces > 1:
+        params |= {"piece_keys": piece_keys(op, tile), "batches": op.batch, "heads": op.heads}
+    parts = kept_pieces(op, tile.pieces)
+    first = shader_dispatch(
         f"flash attention {op.size}, {tile}",
         flash_matrix_wgsl(tile, op.size, op.value_size, width, elements, op.mask is not None),
         reads | mask,
-        {"y": (op.y.value, width)},
+        {"y": (op.y.value, width)} if tile.pieces == 1 else parts,
         params,
-        (-(-op.queries // tile.queries), op.heads, op.batch),
+        (-(-op.queries // tile.queries), op.heads, op.batch * tile.pieces),
         op.flops,
         step,
     )
+    return [first] if tile.pieces == 1 else [first, add_pieces(op, parts, tile.pieces, gpu, step)]

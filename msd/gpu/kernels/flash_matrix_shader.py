@@ -18,6 +18,9 @@ ROOM, ABOVE = 12.0, 4.0
 """Shares are powers of two of scores less a reference of the row, a score that was its largest less ABOVE.
 A larger score moves the reference where the share would exceed 2^ROOM, which f16 still holds."""
 
+PART = "fn store(base: u32, i: u32, v: vec4<f32>) { parts[base + i] = v; }\n"
+"""What is kept of a piece of the keys: sums of values, relative to the row's reference."""
+
 SHADER = """
 alias T = vec4<$stored>;
 var<workgroup> key_tile: array<$stored, $key_tile>;
@@ -32,21 +35,24 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(subgroup_id) subgroup:
         @builtin(subgroup_invocation_id) lane: u32) {
   let thread = subgroup * ${lanes}u + lane;
   let first = group.x * ${queries}u;
-  let q_base = p.q_offset + group.z * p.q_batch + group.y * p.q_head;
-  let k_base = p.k_offset + group.z * p.k_batch + group.y * p.k_head;
-  let v_base = p.v_offset + group.z * p.v_batch + group.y * p.v_head;
+$piece
+  let q_base = p.q_offset + batch * p.q_batch + group.y * p.q_head;
+  let k_base = p.k_offset + batch * p.k_batch + group.y * p.k_head;
+  let v_base = p.v_offset + batch * p.v_batch + group.y * p.v_head;
   let block_row = subgroup / ${across}u * ${rows}u;
   let part = subgroup % ${across}u;
   let row = thread / ${each}u;
   let of_row = thread % ${each}u;
   let score_at = row * ${score_row}u + of_row * ${of_row_keys}u;
+  // Not every driver begins each workgroup with zeros.
+  if (thread == 0u) { atomicStore(&moved[0], 0u); }
 $queries_in
 $declare
   var reference = $lowest;
   var sum = 0.0;
   var step = 0u;
 $first_in
-  for (var start = 0u; start < p.keys; start += ${keys}u) {
+  for (var start = first_key; start < last_key; start += ${keys}u) {
     step += 1u;
 $begin
 $products
@@ -75,7 +81,7 @@ def flash_matrix_wgsl(
         fill(LOADS[width], name=name, array=name, size=value_size if name == "v" else size, **gaps)
         for name in "qkv"
     )
-    code += fill(STORES[width], size=value_size, **gaps)
+    code += PART if tile.pieces > 1 else fill(STORES[width], size=value_size, **gaps)
     copies = _copies(tile, size, value_size)
     return code + fill(
         SHADER,
@@ -94,6 +100,7 @@ def flash_matrix_wgsl(
         of_row_keys=tile.keys // tile.threads_each,
         keys=tile.keys,
         lowest=LOWEST,
+        piece=_lines(1, _piece(tile)),
         queries_in=_lines(1, _queries(tile, size)),
         declare=_lines(1, _declare(tile, value_size)),
         products=_lines(2, _products(tile, size)),
@@ -119,6 +126,17 @@ def _result_places(tile: FlashMatrixTile, value_size: int) -> list[tuple[int, in
     return [(i, j) for i in _blocks(tile) for j in across]
 
 
+def _piece(tile: FlashMatrixTile) -> Iterator[str]:
+    """The keys of a workgroup, a whole number of steps but for the last."""
+    if tile.pieces == 1:
+        yield from ("let batch = group.z;", "let first_key = 0u;", "let last_key = p.keys;")
+        return
+    yield f"let batch = group.z / {tile.pieces}u;"
+    yield f"let piece = group.z % {tile.pieces}u;"
+    yield "let first_key = piece * p.piece_keys;"
+    yield "let last_key = min(first_key + p.piece_keys, p.keys);"
+
+
 def _copies(tile: FlashMatrixTile, size: int, value_size: int) -> dict[str, list[str]]:
     """Return the gaps that bring keys and values to workgroup memory, by a step ahead of their use."""
     loads = {"k": (tile.depth(size), size, tile.key_row(size)), "v": (0, value_size, 0)}
@@ -129,7 +147,7 @@ def _copies(tile: FlashMatrixTile, size: int, value_size: int) -> dict[str, list
         fetch += got
         store += put
     declare = [line.replace("next_", "var next_", 1) for line in fetch]
-    first = [line.replace("start_key", "0u") for line in declare]
+    first = [line.replace("start_key", "first_key") for line in declare]
     ahead = [line.replace("start_key", f"start + {tile.keys}u") for line in fetch]
     if tile.buffers == 1:
         begin = ["workgroupBarrier();", *_buffered(store, "0u"), "workgroupBarrier();", *ahead]
@@ -330,8 +348,16 @@ def _shrink_result(tile: FlashMatrixTile, value_size: int) -> Iterator[str]:
 def _finish(tile: FlashMatrixTile, value_size: int) -> Iterator[str]:
     """Each thread writes the vectors of its row that it has had of the scores."""
     yield from _joined(tile, "sum", "sum + {}")
-    yield "let to_row = p.y_offset + group.z * p.y_batch + group.y * p.y_head + (first + row) * p.y_row;"
+    vectors = -(-value_size // 4)
+    if tile.pieces > 1:
+        yield "let kept_row = ((piece * p.batches + batch) * p.heads + group.y) * p.queries + first + row;"
+        yield f"let to_row = kept_row * {vectors}u;"
+        mine = "of_row == 0u && first + row < p.queries"
+        yield f"if ({mine}) {{ statistics[kept_row] = vec2<f32>(reference, sum); }}"
+    else:
+        yield "let to_row = p.y_offset + batch * p.y_batch + group.y * p.y_head + (first + row) * p.y_row;"
     columns, own = tile.columns(value_size), tile.keys // tile.threads_each
+    divided = "" if tile.pieces > 1 else " / sum"
     for begin in _pieces(tile, value_size):
         yield "workgroupBarrier();"
         for name, at in _staged(tile, value_size, begin):
@@ -345,6 +371,6 @@ def _finish(tile: FlashMatrixTile, value_size: int) -> Iterator[str]:
             inside = f"within < {columns}u && column < {value_size}u"
             yield f"  if (first + row < p.queries && {inside}) {{"
             parts = ", ".join(f"scores[score_at + {4 * n + z}u]" for z in range(4))
-            yield f"    store(to_row, column / 4u, vec4<f32>({parts}) / sum);"
+            yield f"    store(to_row, column / 4u, vec4<f32>({parts}){divided});"
             yield "  }"
             yield "}"

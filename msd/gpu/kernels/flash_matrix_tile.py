@@ -17,6 +17,7 @@ class FlashMatrixTile:
 
     The columns are keys while scores are computed and values' after that. Keys and values of `buffers`
     steps, 1 or 2, are in workgroup memory, as `stored`; scores are f32 and shares of the softmax as `stored`.
+    `pieces` workgroups share the keys of a query.
     """
 
     queries: int
@@ -26,6 +27,7 @@ class FlashMatrixTile:
     across: int = 1
     buffers: int = 2
     stored: Element = "f16"
+    pieces: int = 1
 
     @property
     def subgroups(self) -> int:
@@ -96,4 +98,5 @@ class FlashMatrixTile:
         return (
             f"{self.queries} x {self.keys} by {block} of {unit.rows}x{unit.columns}x{unit.depth}"
             + ", one buffer" * (self.buffers == 1)
+            + f", keys in {self.pieces}" * (self.pieces > 1)
         )
