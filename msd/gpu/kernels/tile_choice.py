@@ -50,23 +50,26 @@ saves.
 
 _RATES = EFFICIENCY | SHORT_EFFICIENCY
 
-MATRIX_STEPS: dict[tuple[int, int, int, int, int], float] = {
-    (128, 128, 64, 32, 32): 106.0,
-    (128, 64, 64, 32, 32): 112.0,
-    (128, 64, 32, 32, 64): 113.0,
-    (64, 64, 32, 32, 32): 76.0,
-    (64, 32, 32, 16, 64): 88.0,
-    (64, 32, 32, 16, 32): 51.0,
+MATRIX_STEPS: dict[tuple[int, int, int, int, int], tuple[float, float, float]] = {
+    (128, 128, 64, 32, 32): (510.0, 11.0, 0.61),
+    (128, 64, 64, 32, 32): (305.0, 12.1, 1.28),
+    (128, 64, 64, 32, 64): (665.0, 7.4, 1.10),
+    (128, 64, 32, 32, 32): (442.0, 9.2, 0.51),
+    (128, 64, 32, 32, 64): (626.0, 7.1, 0.66),
+    (64, 64, 32, 32, 32): (196.0, 12.5, 1.72),
+    (64, 64, 32, 32, 64): (435.0, 7.4, 1.38),
+    (64, 64, 32, 16, 32): (225.0, 9.5, 1.25),
+    (64, 32, 32, 16, 32): (154.0, 9.8, 1.65),
+    (64, 32, 32, 16, 64): (262.0, 6.2, 2.05),
 }
-"""What a step along K costs in matrix tiles of these rows, columns, block rows and columns, and depth, in
-multiplications of a thread, with CROWD and ENDS: fitted to 458 times of convolutions on an H100
-(docs/results/matrix-products-h100.json), with a median deviation of 9 %.
+"""Of matrix tiles of these rows, columns, block rows and columns, and depth: the ns of a step along K, the
+steps that a workgroup's beginning and end are worth, and to how many more workgroups on a processor the time
+is in proportion. Fitted to 624 times of convolutions and of Winograd's products on an H200
+(docs/results/matrix-products-h200.json), with a median deviation of 10 %.
 """
 
-CROWD = 3.0
-"""How much longer a step takes for each workgroup more that shares a processor, before any has to wait."""
-ENDS = 2.4
-"""What a workgroup's beginning and end cost, in steps."""
+ADDING, ADDED = 11_600.0, 18_200.0
+"""The ns of a second dispatch, which adds the parts of split sums, and the bytes of parts for one ns more."""
 
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 LEAST_STEPS = 4
@@ -106,7 +109,8 @@ def choose_tile(
     if not choices:
         threads = SHORT_EFFICIENCY if short else EFFICIENCY
         choices = list(_choices(threads, depth, gpu, gate, split and batch == 1))
-    return min(choices, key=lambda choice: _cost(choice, rows, columns, depth, gpu, batch))
+    cost = _matrix_cost if choices and isinstance(choices[0].tile, MatrixTile) else _cost
+    return min(choices, key=lambda choice: cost(choice, rows, columns, depth, gpu, batch))
 
 
 def matrix_tiles(gpu: Gpu) -> list[MatrixTile]:
@@ -145,9 +149,19 @@ def _cost(choice: TileChoice, rows: int, columns: int, depth: int, gpu: Gpu, bat
     # A partial sum is written and read; `balance` / 2 multiplications run while a byte moves.
     partial = BYTES[gpu.real] * gpu.balance / (gpu.enough_workgroups * 256)
     extra = DISPATCH + partial * rows * columns * splits if splits > 1 else 0.0
-    if isinstance(tile, MatrixTile):
-        sizes = (tile.rows, tile.columns, tile.block_rows, tile.block_columns, tile.depth)
-        steps = -(-depth // (splits * tile.depth))
-        return (max(1.0, load) + CROWD * load) * (steps + ENDS) * MATRIX_STEPS[sizes] + extra
+    assert isinstance(tile, Tile), "matrix tiles have `_matrix_cost`"
     each = tile.thread_rows * tile.thread_columns * -(-depth // splits) / _RATES[tile]
     return (max(1.0, load) + 0.2 * load) * each + extra
+
+
+def _matrix_cost(choice: TileChoice, rows: int, columns: int, depth: int, gpu: Gpu, batch: int) -> float:
+    """Return the ns of the processor with the most workgroups, and of adding parts of sums."""
+    tile, splits = choice.tile, choice.splits
+    assert isinstance(tile, MatrixTile), "the other tiles have `_cost`"
+    sizes = (tile.rows, tile.columns, tile.block_rows, tile.block_columns, tile.depth)
+    step, ends, more = MATRIX_STEPS[sizes]
+    groups = -(-rows // tile.rows) * -(-columns // tile.columns) * splits * batch
+    rounds = -(-groups // max(1, gpu.enough_workgroups // 2))
+    spent = (rounds + more) * (-(-depth // (splits * tile.depth)) + ends) * step
+    parts = 2 * BYTES[gpu.real] * rows * columns * splits
+    return spent + (ADDING + parts / ADDED if splits > 1 else 0)
