@@ -4,11 +4,12 @@
     python -m scripts.lab.bench_peers build sd21-base -o docs/results/kernels-peers.json
 
 The two may run on different machines; the second needs Vulkan, torch, diffusers, onnx, onnxscript, and
-onnxruntime-webgpu in place of onnxruntime. Weights are random: int8 in the .tflite that msd's kernels and the
-delegate run, float16 in diffusers' U-Net, which PyTorch runs eagerly by CUDA and exports to ONNX for the
-WebGPU provider; without CUDA, float32, on the CPU and on WebGPU. Every run of one is followed by one of the
-others, from inputs in the processor's memory to outputs there. Afterwards each runs back to back, since
-an engine whose kernels Python starts one by one is slower in turn with others.
+onnxruntime-webgpu in place of onnxruntime; `--engine` names some of them. Weights are random: int8 in the
+.tflite that msd's kernels and the delegate run, float16 in diffusers' U-Net, which PyTorch runs by CUDA,
+eagerly and compiled, and exports to ONNX for the WebGPU provider; without CUDA, float32, on the CPU and on
+WebGPU. Every run of one is followed by one of the others, from inputs in the processor's memory to outputs
+there. Afterwards each runs back to back, since an engine whose kernels Python starts one by one is slower in
+turn with others.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from scripts.judge_full_size import write_random
 from scripts.lab.bench_engine import ENGINES, described, once, take_turns
 
 Run = Callable[[], float]
+OURS = "webgpu"
+NAMES = ("onnxruntime-webgpu", "torch eager", "torch compiled", *ENGINES)
 PACKAGES = ("torch", "diffusers", "onnxruntime-webgpu", "ai-edge-litert", "wgpu", "numpy")
 
 
@@ -46,8 +49,9 @@ PACKAGES = ("torch", "diffusers", "onnxruntime-webgpu", "ai-edge-litert", "wgpu"
 @click.argument("folder", type=click.Path(path_type=Path, exists=True))
 @click.argument("model")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option("--engine", "engines", multiple=True, type=click.Choice(NAMES), default=NAMES)
 @click.option("--repeats", type=click.IntRange(1, 1000), default=20, show_default=True)
-def main(folder: Path, model: str, output: Path, repeats: int) -> None:
+def main(folder: Path, model: str, output: Path, engines: tuple[str, ...], repeats: int) -> None:
     """Write the medians of MODEL's U-Net, whose structure is in FOLDER, as JSON to OUTPUT."""
     config = tomllib.loads(Path(f"configs/models/{model}.toml").read_text())["unet"]
     with tempfile.TemporaryDirectory() as work:
@@ -55,28 +59,33 @@ def main(folder: Path, model: str, output: Path, repeats: int) -> None:
         write_random(load_structure(folder / model / "unet.zip"), path, "unet", "gpu-w8")
         unet = make_unet(config)
         inputs = inputs_of(unet)
-        eager, expected = eager_run(unet, inputs)
-        ort, found = onnx_run(unet, inputs, Path(work) / "unet.onnx")
+        peers = {
+            "onnxruntime-webgpu": lambda: onnx_run(unet, inputs, Path(work) / "unet.onnx"),
+            "torch eager": lambda: torch_run(unet, Noise(unet), inputs),
+            "torch compiled": lambda: torch_run(unet, torch.compile(Noise(unet)), inputs),
+        }
+        made = {name: make() for name, make in peers.items() if name in engines}
+        runs = {name: run for name, (run, _) in made.items()}
         conditions = Conditions(precision="fp16", adapter=adapter.find())
-        runs: dict[str, Run] = {"onnxruntime-webgpu": ort, "torch eager": eager}
         with ExitStack() as opened:
             for name, engine in ENGINES.items():
-                runner = opened.enter_context(engine(path, conditions))
-                runs[name] = partial(once, runner, random_inputs(runner.inputs.values()))
+                if name in engines:
+                    runner = opened.enter_context(engine(path, conditions))
+                    runs[name] = partial(once, runner, random_inputs(runner.inputs.values()))
             times = dict(zip(runs, take_turns([*runs.values()], repeats), strict=True))
             alone = {name: median(take_turns([run], repeats)[0]) for name, run in runs.items()}
     medians = {name: median(seconds) for name, seconds in times.items()}
     report = described(PACKAGES)
     report["commands"].append("python -m scripts.lab.bench_peers " + " ".join(sys.argv[1:]))
     row = {"model": model, "median_seconds": medians, "back_to_back_seconds": alone, "run_seconds": times}
-    row["onnxruntime-webgpu to torch eager, dB"] = round(psnr(expected, found), 1)
+    (first, expected), *others = [(name, found) for name, (_, found) in made.items()] or [("", None)]
+    row["dB"] = {f"{name} to {first}": round(psnr(expected, found), 1) for name, found in others}
     report["rows"].append(row)
     save_figures(output, report, "msd/gpu", indent=1)
     for name, seconds in medians.items():
-        ratio, again = seconds / medians["webgpu"], alone[name]
+        ratio = f", {seconds / medians[OURS]:.2f} of webgpu's" if OURS in medians else ""
         click.echo(
-            f"{name}: {seconds * 1e3:.2f} ms, {ratio:.2f} of webgpu's; {again * 1e3:.2f} ms back to back",
-            err=True,
+            f"{name}: {seconds * 1e3:.2f} ms{ratio}; {alone[name] * 1e3:.2f} ms back to back", err=True
         )
 
 
@@ -113,12 +122,12 @@ class Noise(torch.nn.Module):
         return self.unet(sample, timestep, encoder_hidden_states).sample
 
 
-def eager_run(unet: Any, inputs: dict[str, Array]) -> tuple[Run, Array]:
-    """Return how PyTorch runs the U-Net, and what it gives."""
+def torch_run(unet: Any, module: Any, inputs: dict[str, Array]) -> tuple[Run, Array]:
+    """Return how PyTorch runs a module of the U-Net, and what it gives; the first run compiles."""
 
     def result() -> Array:
         tensors = [torch.from_numpy(array).to(unet.device) for array in inputs.values()]
-        noise: Array = Noise(unet)(*tensors).cpu().numpy()
+        noise: Array = module(*tensors).cpu().numpy()
         return noise
 
     return timed(result), result()
