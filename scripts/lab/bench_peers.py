@@ -75,7 +75,7 @@ def main(folder: Path, model: str, output: Path, engines: tuple[str, ...], repea
             times = dict(zip(runs, take_turns([*runs.values()], repeats), strict=True))
             alone = {name: median(take_turns([run], repeats)[0]) for name, run in runs.items()}
     medians = {name: median(seconds) for name, seconds in times.items()}
-    report = described(PACKAGES)
+    report = described([name for name in PACKAGES if not name.startswith("onnx") or name in engines])
     report["commands"].append("python -m scripts.lab.bench_peers " + " ".join(sys.argv[1:]))
     row = {"model": model, "median_seconds": medians, "back_to_back_seconds": alone, "run_seconds": times}
     (first, expected), *others = [(name, found) for name, (_, found) in made.items()] or [("", None)]
