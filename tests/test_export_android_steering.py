@@ -13,6 +13,7 @@ from msd.run.runtime.image import pixels
 from msd.run.runtime.initial_image import open_initial_image
 from tests.android_projects import Projects, home_of
 from tests.app_bundles import HEIGHT, WIDTH, write_app
+from tests.edge_pictures import require_edges
 from tests.jvm import Jvm
 from tests.kotlinc import class_path, library
 from tests.photos import colours, resampling_across_first
@@ -21,21 +22,28 @@ UNREADABLE = "This photo cannot be read. Choose another one."
 BOTH = {"controls": ("canny", "depth"), "upscaler": True}
 
 
-def shown(scale: float, begin: int, until: int, photo: bool = True, said: str = "") -> list[Any]:
+def shown(
+    scale: str, begin: int, until: int, photo: bool = True, said: str = "", edges: bool = False
+) -> list[Any]:
     """What a screen shows of a picture: see tests/kotlin_studio/Steering.kt."""
-    places = [f"{round(10 * scale)} of 20", f"{begin // 5} of 19", f"{until // 5 - 1} of 19"]
-    labels = [
-        f"How much it counts: {scale:.1f}",
-        f"From {begin} % of the steps on",
-        f"Until {until} % of the steps",
-    ]
-    return [photo, said, *places, *labels]
+    places = [f"{begin // 5} of 19", f"{until // 5 - 1} of 19"]
+    labels = [f"From {begin} % of the steps on", f"Until {until} % of the steps"]
+    return [photo, said, edges, scale, *places, *labels]
+
+
+def levels(argb: list[int]) -> np.ndarray:
+    """Return colours as uint8 (pixels, 3)."""
+    blue_first = np.array(argb, np.int32).view(np.uint8).reshape(-1, 4)
+    return blue_first[:, [2, 1, 0]]
 
 
 def test_an_image_is_steered_by_a_chosen_picture_and_enlarged(
     android_projects: Projects, tmp_path: Path
 ) -> None:
-    """What ends before it begins is moved; the ControlNet without a picture is not opened."""
+    """By its edges, with a number that counts beyond none and is at first too large.
+
+    What ends before it begins is moved; the ControlNet without a picture is not opened.
+    """
     photo, broken = tmp_path / "photo.png", tmp_path / "broken.png"
     Image.fromarray(colours(90, 77, seed=3, alpha=True)).save(photo)
     broken.write_bytes(photo.read_bytes()[:90])
@@ -44,16 +52,17 @@ def test_an_image_is_steered_by_a_chosen_picture_and_enlarged(
         seen = process.ask("steer", home=str(home), photo=str(photo), broken=str(broken))
     texts = ["Steer by a picture: canny", "Steer by a picture: depth", "Enlarge ×4"]
     assert seen["offered"] == [True, False, True, *texts]
-    assert seen["at first"] == shown(1.0, 0, 100, photo=False)
-    assert seen["ready"] == shown(1.0, 0, 100)
-    assert seen["kept"] == shown(0.7, 65, 70)
+    assert seen["at first"] == shown("", 0, 100, photo=False)
+    assert seen["ready"] == shown("", 0, 100)
+    assert seen["kept"] == shown("-1000.5", 65, 70, edges=True)
+    assert seen["refused"] == "This is a number from -1000 to 1000."
     with resampling_across_first():
         wanted = pixels(open_initial_image(photo, HEIGHT * 8, WIDTH * 8).pixels)[0]
-    for argb in (seen["picture"], seen["pixels"]):
-        levels = np.array(argb, np.int32).view(np.uint8).reshape(*wanted.shape[:2], 4)
-        assert np.array_equal(levels[..., [2, 1, 0]], wanted)
+    assert np.array_equal(levels(seen["picture"]).reshape(wanted.shape), wanted)
+    for argb in (seen["edges"], seen["pixels"]):
+        require_edges(levels(argb)[:, 0] > 0, wanted)
     assert seen["guess"] is True
-    steering = [{"name": "depth", "counts": [0.7, 0.65, 0.7]}]
+    steering = [{"name": "depth", "counts": [-0.7, 0.65, 0.7]}]
     assert seen["steered"] == {"controls": steering, "guess": True, "upscale": 4}
     assert seen["size"] == [4 * 8 * HEIGHT, 4 * 8 * WIDTH]
     assert "controlnet_depth" in seen["compiled"]
@@ -62,9 +71,9 @@ def test_an_image_is_steered_by_a_chosen_picture_and_enlarged(
     parts = [phase for phase in seen["phases"] if phase.startswith("ENLARGING")]
     assert parts == [f"ENLARGING {i}/{len(parts)}" for i in range(1, len(parts) + 1)]
     assert len(parts) > 1
-    assert seen["earlier"] == shown(0.7, 10, 15)
-    assert seen["broken"] == shown(1.0, 0, 100, photo=False, said=UNREADABLE)
-    assert seen["removed"] == [*shown(0.7, 10, 15, photo=False), False]
+    assert seen["earlier"] == shown("-0.7", 10, 15, edges=True)
+    assert seen["broken"] == shown("", 0, 100, photo=False, said=UNREADABLE)
+    assert seen["removed"] == [*shown("-0.7", 10, 15, photo=False, edges=True), False]
     assert seen["plain"] == {"controls": [], "guess": False}
     assert seen["plain size"] == [8 * HEIGHT, 8 * WIDTH]
 

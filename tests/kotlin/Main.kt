@@ -23,6 +23,7 @@ private val COMMANDS: Map<String, (JSONObject) -> Any?> = mapOf(
     "sinusoids" to ::sinusoids,
     "pixels" to { pixels(floats(it.getString("image"))).toList() },
     "fitted" to ::fittedPhoto,
+    "edges" to { manifest(it).edges(numbers(it, "argb")).toList() },
     "paste" to ::pasted,
     "check" to { Verify(File(it.getString("notes"))).check(manifest(it), File(it.getString("folder"))) },
     "generate" to ::generate,
@@ -85,10 +86,12 @@ private fun fittedPhoto(command: JSONObject): Any {
 
 /** Pastes what a mask keeps over a generated image, both with a colour per pixel. */
 private fun pasted(command: JSONObject): Any {
-    fun numbers(name: String) = command.getJSONArray(name).run { IntArray(length(), ::getInt) }
-    val repaint = numbers("mask").run { BooleanArray(size) { get(it) == 1 } }
-    return InitialImage(numbers("kept"), 1.0, repaint).paste(numbers("generated"), command.getInt("width")).toList()
+    val repaint = numbers(command, "mask").run { BooleanArray(size) { get(it) == 1 } }
+    val kept = InitialImage(numbers(command, "kept"), 1.0, repaint)
+    return kept.paste(numbers(command, "generated"), command.getInt("width")).toList()
 }
+
+private fun numbers(command: JSONObject, name: String) = command.getJSONArray(name).run { IntArray(length(), ::getInt) }
 
 private fun schedules(command: JSONObject): Any =
     manifest(command).schedules.entries.associate { (count, schedule) -> "$count" to table(schedule) }

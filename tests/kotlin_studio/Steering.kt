@@ -10,14 +10,15 @@ import android.view.View
 import android.view.ViewGroup
 import android.widget.Button
 import android.widget.CheckBox
+import android.widget.EditText
 import android.widget.SeekBar
 import android.widget.StandInViews
 import android.widget.TextView
 import java.io.File
 import org.json.JSONObject
 
-private val SLIDERS = listOf(R.id.control_scale, R.id.control_begin, R.id.control_until)
-private val LABELS = listOf(R.id.control_scale_label, R.id.control_begin_label, R.id.control_until_label)
+private val SLIDERS = listOf(R.id.control_begin, R.id.control_until)
+private val LABELS = listOf(R.id.control_begin_label, R.id.control_until_label)
 
 private fun visible(view: View) = view.visibility == View.VISIBLE
 
@@ -27,6 +28,16 @@ private fun StudioActivity.control(i: Int): View = findViewById<ViewGroup>(R.id.
 
 private fun StudioActivity.pick(i: Int) = control(i).findViewById<View>(R.id.pick_control).performClick()
 
+private fun StudioActivity.count(i: Int, times: String) =
+    control(i).findViewById<EditText>(R.id.control_scale).setText(times)
+
+private fun StudioActivity.tick(i: Int, edges: Boolean) {
+    control(i).findViewById<CheckBox>(R.id.control_edges).isChecked = edges
+}
+
+private fun StudioActivity.picture(i: Int): List<Int> =
+    StandInBitmaps.argb(StandInViews.bitmap(control(i).findViewById(R.id.control_photo))).toList()
+
 private fun StudioActivity.slide(i: Int, id: Int, place: Int) =
     StandInViews.slide(control(i).findViewById<SeekBar>(id), place)
 
@@ -35,8 +46,9 @@ private fun StudioActivity.shown(i: Int): List<Any> = control(i).run {
     val status = findViewById<TextView>(R.id.control_status)
     val sliders = SLIDERS.map { findViewById<SeekBar>(it).run { "$progress of $max" } }
     val labels = LABELS.map { findViewById<TextView>(it).text.toString() }
-    listOf(visible(findViewById(R.id.chosen_control)), if (visible(status)) status.text.toString() else "") +
-        sliders + labels
+    listOf(visible(findViewById(R.id.chosen_control)), if (visible(status)) status.text.toString() else "",
+        findViewById<CheckBox>(R.id.control_edges).isChecked,
+        findViewById<EditText>(R.id.control_scale).text.toString()) + sliders + labels
 }
 
 private fun answer(screen: StudioActivity, seen: Seen, i: Int, photo: Uri) {
@@ -74,15 +86,26 @@ internal fun steer(command: JSONObject): JSONObject {
     answer(first, seen, 1, ADDRESS)
     val ready = onMain { first.shown(1) }
     onMain {
-        first.slide(1, R.id.control_scale, 7)
+        first.count(1, "-1000.5")
+        first.tick(1, true)
         first.slide(1, R.id.control_until, 7)
         first.slide(1, R.id.control_begin, 13)
         StandInSystem.remove(first)
     }
     val turned = process.screen()
     val kept = onMain { turned.shown(1) }
+    val edges = onMain { turned.picture(1) }
     val picture = onMain {
-        StandInBitmaps.argb(StandInViews.bitmap(turned.control(1).findViewById(R.id.control_photo))).toList()
+        turned.tick(1, false)
+        turned.picture(1)
+    }
+    val refused = onMain {
+        turned.click(R.id.generate)
+        "${turned.control(1).findViewById<EditText>(R.id.control_scale).error}"
+    }
+    onMain {
+        turned.tick(1, true)
+        turned.count(1, "-0.7")
     }
     val guessable = onMain {
         turned.findViewById<CheckBox>(R.id.guess).isChecked = true
@@ -107,6 +130,8 @@ internal fun steer(command: JSONObject): JSONObject {
         "ready" to ready,
         "kept" to kept,
         "picture" to picture,
+        "edges" to edges,
+        "refused" to refused,
         "guess" to guessable,
         "steered" to steered.asked(),
         "pixels" to steered.request?.controls?.single()?.argb?.toList(),

@@ -1,4 +1,4 @@
-"""A picture that begins from one, is steered, decoded in tiles and enlarged.
+"""A picture that begins from one, is steered by the edges of one, decoded in tiles and enlarged.
 
 Real files, the real server, a real browser, SwiftShader's GPU.
 """
@@ -70,7 +70,8 @@ def verdict(page: Page, folder: Path) -> dict[str, list[float]]:
 
 
 def wanted(bundle: Bundle, picture: Path) -> np.ndarray:
-    control = read_control(bundle, ControlFile("canny", picture, 0.75), 0.0, 0.5)
+    with photos.resampling_across_first():
+        control = read_control(bundle, ControlFile("canny", picture, 0.75), 0.0, 0.5, from_photo=True)
     image = read_initial_image(bundle, picture)
     with Pipeline(bundle) as pipeline:
         made = pipeline.generate(
@@ -94,6 +95,7 @@ def test_a_picture_is_steered_and_enlarged_as_the_runtime_does(browser: Browser,
         page.select_option("#strength", "1")
         page.click("#controls summary")
         page.set_input_files("#control-0-file", folder / "picture.png")
+        page.check("#control-0-from-photo")
         page.fill("#control-0-scale", "0.75")
         page.fill("#control-0-until", "0.5")
         page.check("#upscale")
@@ -113,4 +115,5 @@ def test_a_picture_is_steered_and_enlarged_as_the_runtime_does(browser: Browser,
         texts = image.text  # type: ignore[attr-defined]
     assert psnr(expected.astype(float), found.astype(float)) >= 60
     assert texts["upscale"] == "4"
-    assert texts["controls"].startswith("canny at 0.75, from 0 until 0.5 by picture.png: 200×300 pixels")
+    steering = "canny at 0.75, from 0 until 0.5 by the edges of picture.png: 200×300 pixels"
+    assert texts["controls"].startswith(steering)

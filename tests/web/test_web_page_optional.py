@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from PIL import Image
 
+from msd.run.runtime.control_file import canny
+from msd.run.runtime.image import image_of, pixels
 from tests.web.stand_in_site import READY, StandInSite, visit
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ ABSENT = {"bytes": {"total": 67_000_000, "there": 0}, "problems": []}
 THERE = {"bytes": {"total": 361_000_000, "there": 361_000_000}, "problems": []}
 LACKING = "The model needs maxBufferSize of 999; this GPU has 1."
 SMALL = {"bytes": {"total": 5_000_000, "there": 0}, "problems": [LACKING]}
+SHOWN = {"image": "edges.png", "fromPhoto": False}
 OPTIONAL = {"upscaler": ABSENT, "controlnet_canny": THERE, "controlnet_depth": ABSENT}
 
 
@@ -50,6 +54,26 @@ def chosen(page: Page, edges: Path, number: int = 0) -> None:
     page.wait_for_selector(f"#control-{number}-scale")
 
 
+def middle_row(page: Page, wanted: list[int]) -> list[int]:
+    """Return the red of a row of a ControlNet's canvas, when it is as wanted, or after two seconds."""
+    row: list[int] = page.locator("#controls canvas").first.evaluate(
+        """async (canvas, wanted) => {
+            for (let left = 100; ; left--) {
+                const { width, height } = canvas;
+                const settings = { willReadFrequently: true };
+                const copy = new OffscreenCanvas(width, height).getContext('2d', settings);
+                copy.drawImage(canvas, 0, 0);
+                const { data } = copy.getImageData(0, height / 2, width, 1);
+                const red = [...data].filter((_, i) => i % 4 === 0);
+                if (!left || red.join() === wanted) return red;
+                await new Promise((resolve) => setTimeout(resolve, 20));
+            }
+        }""",
+        ",".join(map(str, wanted)),
+    )
+    return row
+
+
 def test_a_picture_steers_with_its_numbers(browser: Browser, site: StandInSite, edges: Path) -> None:
     with visit(browser, site) as visited:
         page = visited.page
@@ -64,10 +88,30 @@ def test_a_picture_steers_with_its_numbers(browser: Browser, site: StandInSite, 
         page.wait_for_selector("#caption")
         asked = visited.questions("generate")[0]["args"]
         assert asked["controls"] == [
-            {"name": "canny", "image": "edges.png", "scale": 0.75, "begin": 0.25, "until": 0.5},
-            {"name": "depth", "image": "edges.png", "scale": 1, "begin": 0, "until": 1},
+            {"name": "canny", **SHOWN, "scale": 0.75, "begin": 0.25, "until": 0.5},
+            {"name": "depth", **SHOWN, "scale": 1, "begin": 0, "until": 1},
         ]
         assert asked["guess"] is True
+
+
+def test_a_photo_s_edges_steer_and_are_shown(browser: Browser, site: StandInSite, tmp_path: Path) -> None:
+    photo = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
+    photo[:, WIDTH // 2 :] = 255
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    with visit(browser, site) as visited:
+        page = visited.page
+        chosen(page, tmp_path / "photo.png")
+        page.check("#control-0-from-photo")
+        edges = pixels(canny(image_of(photo)))[0, HEIGHT // 2, :, 0].tolist()
+        assert 0 < edges.count(255) < 3
+        assert middle_row(page, edges) == edges
+        page.uncheck("#control-0-from-photo")
+        assert middle_row(page, [*photo[0, :, 0]]) == [*photo[0, :, 0]]
+        page.check("#control-0-from-photo")
+        page.click(READY)
+        page.wait_for_selector("#caption")
+        (asked,) = visited.questions("generate")[0]["args"]["controls"]
+        assert (asked["image"], asked["fromPhoto"]) == ("photo.png", True)
 
 
 def test_a_picture_that_was_removed_steers_nothing(browser: Browser, site: StandInSite, edges: Path) -> None:

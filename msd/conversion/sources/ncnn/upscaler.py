@@ -46,18 +46,26 @@ def read_upscaler(param: Path, weights: Path) -> tuple[UpscalerConfig, dict[str,
     return config, tensors
 
 
+def tensor_names(where: str, kinds: Sequence[str]) -> list[str]:
+    """Return BasicSR's names of the layers that have weights, which are of these kinds in their order.
+
+    Raises BadCheckpoint for a number of them that no network has; `where` names the file.
+    """
+    if "PReLU" in kinds:
+        return [f"body.{i}" for i in range(len(kinds))]
+    blocks = (len(kinds) - 1 - len(AFTER)) // len(OF_BLOCK)
+    inside = [f"body.{block}.{layer}" for block in range(blocks) for layer in OF_BLOCK]
+    names = ["conv_first", *inside, *AFTER]
+    if len(names) != len(kinds):
+        raise BadCheckpoint(
+            f"{where} has {len(kinds)} convolutions; an RRDBNet has 6, and 15 more for each block"
+        )
+    return names
+
+
 def _named(param: Path, found: Sequence[NcnnWeights]) -> dict[str, Weights]:
     """Return the tensors under BasicSR's names, which follow from their order."""
-    if any(each.layer.kind == "PReLU" for each in found):
-        names = [f"body.{i}" for i in range(len(found))]
-    else:
-        blocks = (len(found) - 1 - len(AFTER)) // len(OF_BLOCK)
-        inside = [f"body.{block}.{layer}" for block in range(blocks) for layer in OF_BLOCK]
-        names = ["conv_first", *inside, *AFTER]
-    if len(names) != len(found):
-        raise BadCheckpoint(
-            f"{param} has {len(found)} convolutions; an RRDBNet has 6, and 15 more for each block"
-        )
+    names = tensor_names(str(param), [each.layer.kind for each in found])
     return {
         f"{name}.{kind}": tensor
         for name, each in zip(names, found, strict=True)

@@ -1,3 +1,4 @@
+import { edgesOf } from './canny.js';
 import { MsdError, checkCancelled } from './errors.js';
 import { bytesOf, factsOf, filesOf, networkFiles, peakOf, rolesOf } from './facts.js';
 import { findGpu, openDevice, shortfalls } from './gpu.js';
@@ -21,7 +22,8 @@ import { expectedFiles, judgeNetworks } from './verdict.js';
  * @typedef {import('./progress.js').Watch} Watch
  * @typedef {{ bytes: { total: number, there: number }, whole: boolean, problems: string[] }} Optional
  * @typedef {import('./control.js').Control} Control
- * @typedef {Omit<Control, 'pixels'> & { pixels?: Float32Array, image?: Blob }} Steering
+ * @typedef {{ pixels?: Float32Array, image?: Blob, fromPhoto?: boolean }} Shown
+ * @typedef {Omit<Control, 'pixels'> & Shown} Steering
  * @typedef {Omit<import('./pipeline.js').Request, 'image' | 'controls'> & Files} Wishes
  * @typedef {{ image?: Blob, mask?: Blob | Uint8Array, controls?: Steering[] }} Files
  */
@@ -108,7 +110,8 @@ export class Model {
    *
    * `image` is an image file to begin with, fitted to the model's size; `mask` says what of it is repainted:
    * another file of its size, by its brightness, or a number for each pixel of the result, 1 to repaint and 0
-   * to keep. A control may have an `image` file, too, instead of `pixels`.
+   * to keep. A control may have an `image` file, too, instead of `pixels`; with `fromPhoto`
+   * its edges steer.
    *
    * @param {Wishes & Watch} request
    * @throws {MsdError}
@@ -183,11 +186,13 @@ export class Model {
    * @param {Steering} control
    * @returns {Promise<Control>}
    */
-  async #control({ image, pixels, ...rest }) {
+  async #control({ image, pixels, fromPhoto, ...rest }) {
     if (!image) return { ...rest, pixels: pixels ?? new Float32Array() };
     const { height, width } = this.#app;
     const fitted = initialImage(await readPhoto(image), height, width);
-    return { description: fitted.description, ...rest, pixels: fitted.pixels };
+    if (!fromPhoto) return { description: fitted.description, ...rest, pixels: fitted.pixels };
+    const edges = edgesOf(fitted.pixels, width, height);
+    return { description: `the edges of ${fitted.description}`, ...rest, pixels: edges };
   }
 
   /**

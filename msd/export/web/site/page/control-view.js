@@ -1,4 +1,5 @@
 import { UNREADABLE, drawCropped } from './cropped.js';
+import { drawEdges } from './edges.js';
 import { button, create } from './element.js';
 import { costOf, obstacleOf } from './optional.js';
 
@@ -13,6 +14,7 @@ const MOST_SCALE = '1000';
 export class ControlView {
   #file;
   #canvas;
+  #fromPhoto;
   #scale;
   #begin;
   #until;
@@ -41,6 +43,7 @@ export class ControlView {
     this.#scale = field('scale', { ...part, min: `-${MOST_SCALE}`, max: MOST_SCALE, value: '1' });
     this.#begin = field('begin', { ...part, value: '0' });
     this.#until = field('until', { ...part, value: '1' });
+    this.#fromPhoto = field('from-photo', { type: 'checkbox' });
     const ariaLabel = `The picture for ${control.name}, as the model will see it`;
     this.#canvas = create('canvas', { width, height, ariaLabel, role: 'img' });
     const remove = button('Remove the picture', () => this.#remove());
@@ -48,6 +51,7 @@ export class ControlView {
       'div',
       { hidden: true },
       create('div', { className: 'easel' }, this.#canvas),
+      create('label', { className: 'check' }, this.#fromPhoto, ' Steer by the edges of the picture, a photo'),
       create('div', { className: 'row' }, ...this.#numbers(), remove),
     );
     this.element = create(
@@ -59,6 +63,7 @@ export class ControlView {
       this.#note,
     );
     this.#file.addEventListener('change', () => this.#choose(this.#file.files?.[0] ?? null));
+    this.#fromPhoto.addEventListener('change', () => this.#choose(this.#picture));
     for (const each of [this.#begin, this.#until]) each.addEventListener('input', () => this.#validate());
     this.#validate();
   }
@@ -83,7 +88,8 @@ export class ControlView {
   read() {
     if (!this.#picture || this.#file.disabled) return [];
     const [scale, begin, until] = [this.#scale, this.#begin, this.#until].map(({ value }) => Number(value));
-    return [{ name: this.#control.name, image: this.#picture, scale, begin, until }];
+    const { checked: fromPhoto } = this.#fromPhoto;
+    return [{ name: this.#control.name, image: this.#picture, fromPhoto, scale, begin, until }];
   }
 
   #numbers() {
@@ -97,6 +103,7 @@ export class ControlView {
     let refusal = '';
     try {
       if (file) await drawCropped(this.#canvas, file);
+      if (file && this.#fromPhoto.checked) drawEdges(this.#canvas);
     } catch {
       this.#picture = null;
       refusal = UNREADABLE;

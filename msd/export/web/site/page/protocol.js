@@ -53,9 +53,12 @@
  * @property {Blob} [image] a file of the user's
  * @property {Uint8Array} [mask] 1 where the picture is repainted, for each of its pixels
  * @property {number} [strength]
- * @property {{ name: string, image: Blob, scale: number, begin: number, until: number }[]} [controls]
+ * @property {Steered[]} [controls]
  * @property {boolean} [guess]
  * @property {number} [upscale]
+ *
+ * @typedef {{ name: string, image: Blob, fromPhoto: boolean }} ControlPicture
+ * @typedef {ControlPicture & { scale: number, begin: number, until: number }} Steered
  *
  * @typedef {{ png: Blob, width: number, height: number, metadata: Record<string, unknown> }} Generated
  *

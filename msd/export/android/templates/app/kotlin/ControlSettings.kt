@@ -6,6 +6,8 @@ import android.view.View
 import android.view.ViewGroup
 import android.widget.Button
 import android.widget.CheckBox
+import android.widget.CompoundButton
+import android.widget.EditText
 import android.widget.SeekBar
 import android.widget.TextView
 import dev.msd.runtime.Control
@@ -35,9 +37,11 @@ internal class ControlSettings(private val activity: Activity, private val studi
     /** Returns the pictures that have been chosen. */
     fun chosen(): List<Control> = state.manifest?.controls.orEmpty().mapIndexedNotNull { i, name ->
         val steered = state.steered(i)
-        val photo = steered.photo as? Chosen.Ready
-        photo?.let { Control(name, it.argb, steered.scale, steered.begin, steered.until) }
+        steered.picture?.let { Control(name, it, steered.scale ?: 1.0, steered.begin, steered.until) }
     }
+
+    /** Returns whether the scales that were typed are some. */
+    fun scalesAreRight(): Boolean = views.filterIndexed { i, view -> !view.isRight(state.steered(i)) }.isEmpty()
 
     /** Returns whether they steer although the prompt does not describe them. */
     fun guess(): Boolean = chosen().isNotEmpty() && activity.findViewById<CheckBox>(R.id.guess).isChecked
@@ -84,7 +88,10 @@ internal class ControlView(private val root: View, private val name: String, wis
         view<View>(R.id.control_photo).contentDescription = context.getString(R.string.control_photo, name)
         view<View>(R.id.pick_control).setOnClickListener { wishes.pick() }
         view<View>(R.id.remove_control).setOnClickListener { wishes.remove() }
-        slider(R.id.control_scale) { to -> wishes.change { it.copy(scale = to / TENTHS) } }
+        view<CompoundButton>(R.id.control_edges).setOnCheckedChangeListener { _, checked ->
+            wishes.change { it.copy(fromPhoto = checked) }
+        }
+        view<EditText>(R.id.control_scale).addTextChangedListener(Typed { to -> wishes.change { it.copy(typed = to) } })
         slider(R.id.control_begin) { to -> wishes.change { it.from(to) } }
         slider(R.id.control_until) { to -> wishes.change { it.until(to + 1) } }
     }
@@ -94,16 +101,22 @@ internal class ControlView(private val root: View, private val name: String, wis
         view<TextView>(R.id.control_status).text = said
         visible(R.id.control_status, said != "")
         visible(R.id.chosen_control, ready != null)
-        photo.show(ready?.argb, manifest)
-        show(R.id.control_scale, R.id.control_scale_label, (TENTHS * steered.scale).roundToInt(), MOST_SCALE) {
-            root.context.getString(R.string.control_scale, steered.scale)
-        }
+        photo.show(steered.picture, manifest)
+        view<CompoundButton>(R.id.control_edges).run { if (isChecked != steered.fromPhoto) isChecked = steered.fromPhoto }
+        view<EditText>(R.id.control_scale).run { if (text.toString() != steered.typed) setText(steered.typed) }
         show(R.id.control_begin, R.id.control_begin_label, (PARTS * steered.begin).roundToInt(), LAST) {
             root.context.getString(R.string.control_begin, percent(steered.begin))
         }
         show(R.id.control_until, R.id.control_until_label, (PARTS * steered.until).roundToInt() - 1, LAST) {
             root.context.getString(R.string.control_until, percent(steered.until))
         }
+    }
+
+    /** Returns whether the scale that was typed is one, if the picture steers. */
+    fun isRight(steered: Steered): Boolean {
+        val isRight = steered.picture == null || steered.scale != null
+        if (!isRight) view<EditText>(R.id.control_scale).error = root.context.getString(R.string.bad_scale)
+        return isRight
     }
 
     private fun show(id: Int, label: Int, place: Int, most: Int, said: () -> String) {
@@ -123,10 +136,6 @@ internal class ControlView(private val root: View, private val name: String, wis
     private fun <T : View> view(id: Int): T = root.findViewById(id)
 
     private companion object {
-        /** A scale is a number of tenths. */
-        const val TENTHS = 10.0
-        const val MOST_SCALE = 20
-
         /** Parts of the steps that a slider tells apart, and the place of the last. */
         const val PARTS = Steered.PARTS
         const val LAST = 19

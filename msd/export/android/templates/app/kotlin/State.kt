@@ -7,6 +7,7 @@ import dev.msd.runtime.Manifest
 import dev.msd.runtime.Progress
 import dev.msd.runtime.Remark
 import dev.msd.runtime.Request
+import kotlin.math.abs
 
 /**
  * What the studio does; while it is [busy], nothing else can begin. While it [computes], the screen stays on, since
@@ -36,23 +37,31 @@ public sealed class Chosen {
     /** It is being read. */
     public object Reading : Chosen()
 
-    /** It is there, of the model's size; [argb] has a colour per pixel. */
-    public class Ready(public val argb: IntArray) : Chosen()
+    /** It is there, of the model's size; [argb] has a colour per pixel, and so have the [edges] of what may steer. */
+    public class Ready(public val argb: IntArray, public val edges: IntArray? = null) : Chosen()
 
     /** It cannot be used. */
     public class Unusable(public val problem: Throwable) : Chosen()
 }
 
 /**
- * The picture by which a ControlNet steers: it counts [scale] times, in the steps from [begin] to [until], which are
- * parts of all.
+ * The picture by which a ControlNet steers, of the [photo] or of its edges: it counts so many times as [typed] says,
+ * once where that is empty, in the steps from [begin] to [until], which are parts of all.
  */
 public data class Steered(
     public val photo: Chosen? = null,
-    public val scale: Double = 1.0,
+    public val fromPhoto: Boolean = false,
+    public val typed: String = "",
     public val begin: Double = 0.0,
     public val until: Double = 1.0,
 ) {
+    /** What the model sees, once it is there. */
+    internal val picture: IntArray? get() = (photo as? Chosen.Ready)?.run { if (fromPhoto) edges else argb }
+
+    /** How many times it counts; null where what was typed is no such number. */
+    internal val scale: Double?
+        get() = if (typed.isEmpty()) 1.0 else typed.toDoubleOrNull()?.takeIf { abs(it) <= MOST_SCALE }
+
     /** Returns this one from the end of another part on; it ends later where it would be over by then. */
     internal fun from(part: Int): Steered = copy(begin = part / PARTS, until = maxOf(until, (part + 1) / PARTS))
 
@@ -62,6 +71,9 @@ public data class Steered(
     internal companion object {
         /** The steps have so many parts. */
         const val PARTS = 20.0
+
+        /** Far beyond what is of use, as in msd/bounds.py. */
+        const val MOST_SCALE = 1000.0
     }
 }
 

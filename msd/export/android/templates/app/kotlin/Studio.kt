@@ -8,6 +8,7 @@ import dev.msd.runtime.GeneratedImage
 import dev.msd.runtime.Pipeline
 import dev.msd.runtime.Remark
 import dev.msd.runtime.Request
+import dev.msd.runtime.edges
 import dev.msd.runtime.generate
 import java.util.concurrent.Executor
 import kotlinx.coroutines.CoroutineScope
@@ -107,9 +108,14 @@ public class Studio(private val phone: Phone, private val main: Executor) {
         choose(Chosen.Reading, control)
         val now = choices[control]
         scope.launch {
-            val read = attempt { phone.read(address) }.fold({ Chosen.Ready(it) }, { Chosen.Unusable(it) })
+            val read = attempt { read(address, steers = control != null) }.getOrElse { Chosen.Unusable(it) }
             main.execute { if (now == choices[control]) choose(read, control) }
         }
+    }
+
+    private fun read(address: Uri, steers: Boolean): Chosen {
+        val argb = phone.read(address)
+        return Chosen.Ready(argb, if (steers) phone.manifest.edges(argb) else null)
     }
 
     /** Takes [photo] for that, in place of one that is still being read; null for nothing. */

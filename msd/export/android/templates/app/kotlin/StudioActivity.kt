@@ -66,7 +66,7 @@ public class StudioActivity : Activity() {
 
     private fun generate() {
         val seed = seed() ?: return
-        if (!guidanceIsRight()) return
+        if (!guidanceIsRight() || !controls.scalesAreRight()) return
         val steps = view<Spinner>(R.id.steps).selectedItem as? Int
         studio.askNotifications(this)
         val request = Request(
