@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from msd.bundle import RunsOn
 from msd.errors import BadReport
@@ -197,18 +196,7 @@ def dump_report(report: Report) -> str:
 
 def load_report(path: Path) -> Report:
     """Return the report in a JSON file; raises BadReport for one that is missing, newer or senseless."""
-    try:
-        report: Report = schema.load(Report, path, FORMAT, "a report of delegation-report")
-    except OSError as problem:
-        raise BadReport(f"cannot read {path} ({problem.strerror})") from problem
-    except ValueError as problem:
-        raise BadReport(str(problem)) from problem
-    return report
-
-
-def report_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a report."""
-    return schema.document(Report)
+    return schema.require(BadReport, Report, path, FORMAT, "a report of delegation-report")
 
 
 @dataclass(frozen=True)
