@@ -109,6 +109,7 @@ def test_a_run_is_counted_on_each_device(tmp_path: Path) -> None:
 
     tflite.write(Model([build(net, x=(1, 5, 3, 8))]), tmp_path / "net.tflite")
     report = Report("1", (examine(tmp_path / "net.tflite", ["litert-gpu", "tflite-gpu"], ADRENO),))
+    assert [each.release for each in report.files[0].predictions] == ["2.3.0", "litert-2.1.6"]
     for prediction in report.files[0].predictions:
         counted = prediction.traffic
         assert counted is not None

@@ -78,7 +78,8 @@ class DelegatePrediction:
 
     `delegated` operations run on the GPU, in `kernels` delegate kernels; the graph is cut into `partitions`,
     including those on the CPU, and `copies` tensors with `copied` bytes in total cross between them.
-    `traffic` is that of the file's first graph if all of it ran on the GPU; None in older reports.
+    `traffic` is that of the file's first graph if all of it ran on the GPU; None in older reports. `release` of
+    the delegate's library is the one whose rules predicted; empty in older reports.
     """
 
     delegate: str
@@ -91,6 +92,7 @@ class DelegatePrediction:
     copied: int
     memory: MemoryEstimate
     traffic: CountedTraffic | None = None
+    release: str = ""
 
     def count(self, severity: str) -> int:
         """Return how many findings are of `severity`."""
