@@ -78,8 +78,8 @@ class DelegatePrediction:
 
     `delegated` operations run on the GPU, in `kernels` delegate kernels; the graph is cut into `partitions`,
     including those on the CPU, and `copies` tensors with `copied` bytes in total cross between them.
-    `traffic` is that of the file's first graph if all of it ran on the GPU; None in older reports. `release` of
-    the delegate's library is the one whose rules predicted; empty in older reports.
+    `traffic` is that of the file's first graph if all of it ran on the GPU; None in older reports.
+    The rules of `release` of the delegate's library predicted; empty in older reports.
     """
 
     delegate: str
