@@ -1,7 +1,8 @@
 """The operators that LiteRT 2.3.0's GPU accelerator supports: ML Drift's default front end.
 
-The rows follow `IsSupported` of each parser in `SOURCE`, and TensorFlow Lite's
-gpu_compatibility.cc, which some call. MEASURED marks checks that are not in the source: the delegate accepts the operator, then rejects the graph.
+The rows follow `IsSupported` of each parser in `SOURCE`, and what some of them call in TensorFlow Lite's
+gpu_compatibility.cc.
+MEASURED marks checks that are not in the source: the delegate accepts the operator, then rejects the graph.
 """
 
 from __future__ import annotations
