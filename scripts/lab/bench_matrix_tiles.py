@@ -195,8 +195,8 @@ def _tiled(op: Any, gpu: Gpu) -> Variants:
     def tiled(tile: MatrixTile, splits: int) -> Callable[[Value], list[Dispatch]]:
         return lambda y: tiled_convolution(replace(op, y=y), gpu, tile, splits)
 
-    for *sizes, depth in MATRIX:
-        tile = MatrixTile(*cast(Any, sizes), gpu.matrix, depth)
+    for rows, columns, block_rows, block_columns, depth in MATRIX:
+        tile = MatrixTile(rows, columns, block_rows, block_columns, unit=gpu.matrix, depth=depth)
         if tile.bytes > gpu.workgroup_bytes:
             continue
         groups = -(-op.pixels // tile.rows) * -(-op.filter.columns // tile.columns)

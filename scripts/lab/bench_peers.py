@@ -68,7 +68,8 @@ def main(folder: Path, model: str, output: Path, repeats: int) -> None:
     medians = {name: median(seconds) for name, seconds in times.items()}
     report = described(PACKAGES)
     report["commands"].append("python -m scripts.lab.bench_peers " + " ".join(sys.argv[1:]))
-    row = {"model": model, "median_seconds": medians, "back_to_back_seconds": alone, "run_seconds": times}
+    row: dict[str, Any] = {"model": model, "median_seconds": medians, "back_to_back_seconds": alone}
+    row["run_seconds"] = times
     row["onnxruntime-webgpu to torch eager, dB"] = round(psnr(expected, found), 1)
     report["rows"].append(row)
     save_figures(output, report, "msd/gpu", indent=1)
@@ -101,7 +102,7 @@ def inputs_of(unet: Any) -> dict[str, Array]:
     }
 
 
-class Noise(torch.nn.Module):
+class Noise(torch.nn.Module):  # type: ignore[misc]
     """A U-Net whose result is a tensor."""
 
     def __init__(self, unet: Any) -> None:
