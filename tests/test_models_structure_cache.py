@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,14 @@ def test_the_second_time_is_not_traced(traced: list[Network]) -> None:
     assert structure_of(network()) == structure_of(network()) == MADE
     assert len(traced) == 1
     assert is_cached(network())
+
+
+@pytest.mark.usefixtures("traced")
+def test_a_trace_is_announced_before_it_begins() -> None:
+    said = list[str]()
+    for word in ("first", "again"):
+        structure_of(network(), partial(said.append, word))
+    assert said == ["first"]
 
 
 def test_every_fact_counts(monkeypatch: pytest.MonkeyPatch) -> None:
