@@ -31,7 +31,7 @@ test-python: .venv/ready-for-tests ## install msd's wheel, lean and for each oth
 check: .venv/ready-for-tests ## lint, formatting, types, the links and commands in the docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy msd graph_rewrites
+	$(BIN)/mypy
 	$(BIN)/python scripts/check_docs.py
 	PYTHONPATH=. $(BIN)/python -m scripts.figures
 

@@ -4,7 +4,7 @@ from msd.graph.rewrite import ANY, Build, Skip, Tensor, any_op, const, op, rule,
 
 
 @rule("canonicalize cleanup", op.RESHAPE(var("x"), const("shape"), new_shape=ANY).named("y"))
-def drop_reshape(new: Build, x: Tensor, shape: Tensor, y: Tensor) -> Tensor | Skip:
+def drop_reshape(new: Build, x: Tensor, y: Tensor) -> Tensor | Skip:
     """RESHAPE(x) to the same shape  =>  x"""
     return x if x.shape == y.shape else skip("the shape changes")
 

@@ -16,7 +16,7 @@ def fold_transpose(new: Build, w: Tensor, perm: Tensor) -> Tensor | Skip:
 
 
 @rule("canonicalize cleanup", op.RESHAPE(const("w"), const("shape"), new_shape=ANY).named("y"))
-def fold_reshape(new: Build, w: Tensor, shape: Tensor, y: Tensor) -> Tensor | Skip:
+def fold_reshape(new: Build, w: Tensor, y: Tensor) -> Tensor | Skip:
     """RESHAPE(constant)  =>  constant"""
     if w.quant:
         return skip("the constant is quantised")

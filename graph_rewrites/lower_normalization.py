@@ -124,14 +124,11 @@ def lower_group_norm(
     new: Build,
     x: Tensor,
     grouped: Tensor,
-    grouping: Tensor,
-    mean: Tensor,
     axes: Tensor,
     axes2: Tensor,
     eps: Tensor,
     gamma: Tensor,
     beta: Tensor,
-    ungrouping: Tensor,
     y: Tensor,
     target: Target,
 ) -> Tensor | Skip:
@@ -164,15 +161,7 @@ def lower_group_norm(
 
 @rule("fuse", _normalized(X).named("y"), spells=("layer_norm", "scaled"))
 def lower_layer_norm(
-    new: Build,
-    x: Tensor,
-    mean: Tensor,
-    axes: Tensor,
-    axes2: Tensor,
-    eps: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    y: Tensor,
+    new: Build, x: Tensor, axes: Tensor, axes2: Tensor, eps: Tensor, gamma: Tensor, beta: Tensor, y: Tensor
 ) -> Tensor | Skip:
     """layer normalisation  =>  (x - m) * rsqrt(v + eps) * gamma + beta with m and v over the last axis
 
@@ -186,15 +175,7 @@ def lower_layer_norm(
 
 @rule("fuse", _normalized(X).named("y"), spells=("layer_norm", "plain"))
 def lower_plain_layer_norm(
-    new: Build,
-    x: Tensor,
-    mean: Tensor,
-    axes: Tensor,
-    axes2: Tensor,
-    eps: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    y: Tensor,
+    new: Build, x: Tensor, axes: Tensor, axes2: Tensor, eps: Tensor, gamma: Tensor, beta: Tensor, y: Tensor
 ) -> Tensor | Skip:
     """layer normalisation  =>  (x - m) * rsqrt(v + eps) * gamma + beta, as delegates know it
 

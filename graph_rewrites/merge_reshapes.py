@@ -6,7 +6,7 @@ INNER = op.RESHAPE(var("x"), const("first"), new_shape=ANY)
 
 
 @rule("lower cleanup", op.RESHAPE(INNER, const("second"), new_shape=ANY).named("y"), shared=True)
-def merge_reshapes(new: Build, x: Tensor, first: Tensor, second: Tensor, y: Tensor) -> Tensor:
+def merge_reshapes(new: Build, x: Tensor, y: Tensor) -> Tensor:
     """RESHAPE(RESHAPE(x))  =>  RESHAPE(x)"""
     return new.RESHAPE(x, list(y.shape))
 

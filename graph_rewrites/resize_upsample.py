@@ -13,16 +13,7 @@ BOTH = op.TILE(_reshape(ROWS, "b").named("tall"), const("across"))
 
 @rule("fuse", _reshape(BOTH, "c").named("y"))
 def resize_upsample(
-    new: Build,
-    x: Tensor,
-    a: Tensor,
-    b: Tensor,
-    c: Tensor,
-    wide: Tensor,
-    tall: Tensor,
-    down: Tensor,
-    across: Tensor,
-    y: Tensor,
+    new: Build, x: Tensor, wide: Tensor, tall: Tensor, down: Tensor, across: Tensor, y: Tensor
 ) -> Tensor | Skip:
     """TILE of rows, then of columns, through rank 5  =>  RESIZE_NEAREST_NEIGHBOR"""
     if len(x.shape) != 4 or len(y.shape) != 4:

@@ -18,7 +18,7 @@ def scale_query(new: Build, q: Tensor, k: Tensor, s: Tensor, c: Tensor) -> Tenso
 
 
 @rule("fuse", op.RESHAPE(var("x"), const("shape"), new_shape=ANY).named("r") * const("c"))
-def scale_before_reshape(new: Build, x: Tensor, shape: Tensor, r: Tensor, c: Tensor) -> Tensor | Skip:
+def scale_before_reshape(new: Build, x: Tensor, r: Tensor, c: Tensor) -> Tensor | Skip:
     """RESHAPE(x) * c  =>  RESHAPE(x * c)"""
     if not _is_number(c, r) or not _reaches_layer(x):
         return skip("the factor is not one number, or no layer before it absorbs it")

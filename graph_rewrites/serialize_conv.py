@@ -19,7 +19,7 @@ from msd.graph.rewrite import ANY, Build, ConvSize, Op, Skip, Target, Tensor, co
         fused_activation_function=ANY,
     ).named("y"),
 )
-def serialize_conv(new: Build, x: Tensor, w: Tensor, b: Tensor, y: Tensor, target: Target) -> Tensor | Skip:
+def serialize_conv(new: Build, x: Tensor, w: Tensor, y: Tensor, target: Target) -> Tensor | Skip:
     """CONV_2D(x)  =>  sum of CONV_2D(x_i) over slices of the input, or concat over slices of the output"""
     size = ConvSize.of(x.shape, w.shape, y.shape, y.maker.attrs)
     if target.fits(size):

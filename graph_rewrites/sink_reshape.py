@@ -105,7 +105,7 @@ def sink_reshape_past_conv(new: Build, y: Tensor) -> Tensor | Skip:
 
 @rule("lower cleanup", op.RESHAPE(CONV, const("shape"), new_shape=ANY).named("y"))
 def hoist_reshape_before_conv(
-    new: Build, image: Tensor, w: Tensor, b: Tensor, conv: Tensor, shape: Tensor, y: Tensor
+    new: Build, image: Tensor, w: Tensor, b: Tensor, conv: Tensor, y: Tensor
 ) -> Tensor | Skip:
     """RESHAPE(CONV_2D 1x1 (RESHAPE(x)))  =>  CONV_2D 1x1 (RESHAPE(x)), when the last axis stays"""
     if len(y.shape) != 4 or y.shape[-1] != conv.shape[-1] or not _is_pointwise(conv.maker):

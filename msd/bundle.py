@@ -283,7 +283,7 @@ def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:
 def load_manifest(path: Path) -> Manifest:
     """Return the manifest in a file; raises BadBundle for one that is missing, newer, or invalid."""
     try:
-        manifest: Manifest = schema.load(Manifest, path, FORMAT, "a manifest", OLDEST)
+        manifest = schema.load(Manifest, path, FORMAT, "a manifest", OLDEST)
     except OSError as error:
         raise BadBundle(f"cannot read {path} ({error.strerror}); msd-convert writes one") from error
     except ValueError as error:
@@ -301,11 +301,6 @@ def load_manifest(path: Path) -> Manifest:
 def dump_manifest(manifest: Manifest) -> str:
     """Return the text of a manifest.json, keys in the order of `Manifest`, ending in a newline."""
     return schema.dump(manifest)
-
-
-def manifest_schema() -> dict[str, Any]:
-    """Return the JSON Schema of manifest.json."""
-    return schema.document(Manifest)
 
 
 def file_facts(path: Path) -> File:

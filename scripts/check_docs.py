@@ -64,7 +64,7 @@ def pages(root: Path = ROOT) -> list[Page]:
 
 def split_code(text: str) -> tuple[str, list[str]]:
     """Return the prose of a Markdown text, and the lines of its code blocks, fenced or indented."""
-    prose, code = [], []
+    prose, code = list[str](), list[str]()
     fenced, before = False, ""
     for line in text.splitlines():
         fence = bool(FENCE.match(line))

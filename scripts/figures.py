@@ -73,9 +73,9 @@ def _commit() -> str:
 def _command() -> str:
     """Return the running command; folders outside the checkout keep their names alone."""
     main = sys.modules["__main__"]
-    name = main.__spec__.name if main.__spec__ else Path(sys.argv[0]).name
-    words = [Path(word).name if word.startswith("/") else word for word in sys.argv[1:]]
-    return shlex.join(["python", "-m", name.removesuffix(".__main__"), *words])
+    script = ["-m", main.__spec__.name.removesuffix(".__main__")] if main.__spec__ else sys.argv[:1]
+    words = [Path(word).name if word.startswith("/") else word for word in (*script, *sys.argv[1:])]
+    return shlex.join(["python", *words])
 
 
 def read_figures(path: Path) -> dict[str, Any]:

@@ -142,7 +142,8 @@ def write_safetensors(
     path: Path, tensors: Iterable[CompVisTensor], random: Random, metadata: Mapping[str, str] | None = None
 ) -> None:
     """Write a .safetensors file: the length of the header, the header, and the tensors one after another."""
-    tensors, header, at = list(tensors), {"__metadata__": dict(metadata or {})}, 0
+    tensors, at = list(tensors), 0
+    header: dict[str, Any] = {"__metadata__": dict(metadata or {})}
     for tensor in tensors:
         end = at + math.prod(tensor.shape) * np.dtype(random.dtype).itemsize
         entry = {"dtype": SAFETENSORS_DTYPES[random.dtype], "shape": tensor.shape, "data_offsets": [at, end]}
@@ -170,7 +171,7 @@ def write_shards(folder: Path, stem: str, tensors: Iterable[CompVisTensor], rand
     if len(shards) == 1:
         write_safetensors(folder / f"{stem}.safetensors", shards[0], random, {"format": "pt"})
         return
-    places = {}
+    places = dict[str, str]()
     for number, shard in enumerate(shards, 1):
         name = f"{stem}-{number:05}-of-{len(shards):05}.safetensors"
         write_safetensors(folder / name, shard, random, {"format": "pt"})

@@ -156,7 +156,7 @@ def positional_records(modules: Modules) -> list[str]:
 
 def _origins(module: Module) -> dict[str, str]:
     """Return the origin of each imported name."""
-    found = {}
+    found = dict[str, str]()
     for node in ast.walk(module.tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {alias.asname or alias.name: node.module for alias in node.names}

@@ -65,7 +65,7 @@ def first_stage(
 ) -> dict[str, Any]:
     """Return the scenes' latents and the VAE's figures, from their file if it exists."""
     path = run.folder / "latents.pt"
-    kept = load(path, run.device)
+    kept: dict[str, Any] | None = load(path, run.device)
     if kept is not None:
         vae.load_state_dict(kept.pop("vae"))
         vae.to(run.device)

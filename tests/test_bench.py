@@ -25,7 +25,6 @@ from msd.measure.bench.result import (
     Measurement,
     Ratio,
     Refusal,
-    benchmark_schema,
     dump_benchmark,
     ratios,
 )
@@ -263,17 +262,17 @@ def test_two_bundles_are_compared_where_both_were_measured() -> None:
 def test_its_json_form_is_read_again_and_fits_its_schema() -> None:
     text = dump_benchmark(example())
     assert schema.read(Benchmark, json.loads(text), "text") == example()
-    assert list(violations(json.loads(text), benchmark_schema())) == []
-    assert list(violations({**json.loads(text), "bundles": 1}, benchmark_schema())) == [
+    assert list(violations(json.loads(text), schema.document(Benchmark))) == []
+    assert list(violations({**json.loads(text), "bundles": 1}, schema.document(Benchmark))) == [
         "it.bundles is no array"
     ]
     wrong = json.loads(text.replace('"litert-cpu"', "1"))
-    assert "it.ratios[0].backend is no string" in list(violations(wrong, benchmark_schema()))
+    assert "it.ratios[0].backend is no string" in list(violations(wrong, schema.document(Benchmark)))
 
 
 def test_the_schema_in_the_documents_is_this_one() -> None:
-    """It is `json.dumps(benchmark_schema(), indent=1)` of msd.measure.bench.result."""
-    assert json.loads(DOCUMENTED.read_text("utf-8")) == benchmark_schema()
+    """It is `json.dumps(schema.document(Benchmark), indent=1)` of msd.measure.bench.result."""
+    assert json.loads(DOCUMENTED.read_text("utf-8")) == schema.document(Benchmark)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,11 @@ from msd.bundle import ConvertedFile, open_bundle
 from msd.cli import msd
 from msd.errors import BadReport
 from msd.export.app.manifest import describe
+from msd.files import schema
 from msd.measure.bench.browser import browser_benchmark
 from msd.measure.bench.result import Refusal
 from msd.measure.bench.table import remarks, tables
-from msd.measure.judging.browser import browser_verdict_schema, load_browser_verdict
+from msd.measure.judging.browser import BrowserVerdict, load_browser_verdict
 from msd.measure.report.report import load_report
 
 ROOT = Path(__file__).parents[1]
@@ -198,4 +199,4 @@ def test_options_that_measure_are_refused_beside_it(demo_int8: Path, tmp_path: P
 
 def test_the_schema_is_documented() -> None:
     stored = json.loads((ROOT / "docs" / "web-verdict.schema.json").read_text("utf-8"))
-    assert stored == browser_verdict_schema(), "write docs/web-verdict.schema.json again"
+    assert stored == schema.document(BrowserVerdict), "write docs/web-verdict.schema.json again"

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from msd.bundle import Adapter, Bundle, dump_manifest, file_facts, load_manifest, manifest_schema, open_bundle
+from msd.bundle import Adapter, Bundle, Manifest, dump_manifest, file_facts, load_manifest, open_bundle
 from msd.errors import BadBundle
+from msd.files import schema
 from tests.stable_diffusion import COMPONENTS
 
 
@@ -38,7 +39,7 @@ def test_a_manifest_is_read_as_it_was_written(bundle_folder: Path) -> None:
     manifest = load_manifest(bundle_folder / "manifest.json")
     assert dump_manifest(manifest) == text
     assert next(iter(json.loads(text))) == "format"
-    assert set(manifest_schema()["required"]) <= set(json.loads(text))
+    assert set(schema.document(Manifest)["required"]) <= set(json.loads(text))
 
 
 def test_a_manifest_from_before_there_were_adapters(copied: Path) -> None:

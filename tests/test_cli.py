@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -75,6 +76,16 @@ def test_a_user_s_error_is_one_line_and_exit_code_1() -> None:
     result = CliRunner().invoke(fail)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "error: the moon is not made of cheese\n"
+
+
+def test_sigterm_ends_a_command_by_an_exit_and_is_as_before_after_it() -> None:
+    @click.command(cls=Command)
+    def fail() -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    assert CliRunner().invoke(fail).exit_code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_another_error_keeps_its_traceback() -> None:

@@ -17,8 +17,9 @@ from click.testing import CliRunner, Result
 from msd.cli import bench as cli
 from msd.cli import msd
 from msd.errors import DelegateFailed, NoDelegate
+from msd.files import schema
 from msd.measure.bench import run as bench_run
-from msd.measure.bench.result import Measurement, benchmark_schema
+from msd.measure.bench.result import Benchmark, Measurement
 from msd.run.runners import adapter
 from msd.run.runtime.execution import EXECUTIONS
 from tests.json_schema import violations
@@ -64,7 +65,7 @@ def test_it_measures_and_says_so_as_json(bundle_folder: Path) -> None:
     (picture,) = bundle["wholes"]
     assert (picture["steps"], picture["drawn"]["steps"]) == (5, 1)
     assert made["machine"]["load"] >= 0
-    assert list(violations(made, benchmark_schema())) == []
+    assert list(violations(made, schema.document(Benchmark))) == []
 
 
 @pytest.mark.usefixtures("clockwork")

@@ -13,11 +13,12 @@ from click.testing import CliRunner, Result
 
 from msd.cli import msd
 from msd.errors import DelegateFailed, NoDelegate
+from msd.files import schema
 from msd.graph import tflite
 from msd.graph.ir import Build, Graph, Model, Tensor
 from msd.measure.profiling import run as profiling_run
 from msd.measure.profiling.measure import NetworkFile
-from msd.measure.profiling.result import NetworkCosts, kernel_report_schema
+from msd.measure.profiling.result import KernelReport, NetworkCosts
 from msd.run.runners import adapter
 from msd.run.runners.backends.webgpu import WebGpuProcess
 from tests.json_schema import violations
@@ -77,7 +78,7 @@ def test_every_dispatch_of_a_file_is_timed(pointwise: Path, tmp_path: Path) -> N
     said = " ".join(result.stdout.split())
     assert "is software: its times are those of a processor and say nothing of a GPU" in said
     made = json.loads(files["out.json"].read_text())
-    assert list(violations(made, kernel_report_schema())) == []
+    assert list(violations(made, schema.document(KernelReport))) == []
     (costs,) = made["networks"]
     assert (costs["component"], costs["operations"], costs["software"]) == ("unet", 3, True)
     assert len(costs["run_seconds"]) == made["repeats"] == 2

@@ -80,6 +80,9 @@ def test_tflite_says_whose_rules_answer_and_what_they_rest_on(tmp_path: Path) ->
         "tflite-gpu of 2.19.1: the rules of 2.17, the last whose Analyzer checks anything, for the wheels of"
     )
     assert " ".join(result.stderr.split()).startswith(words)
+    result = call("--no-run", "--json", "--delegate", "tflite-gpu", "--tflite", "2.19.1", path)
+    stored = json.loads(result.stdout)
+    assert [each["release"] for each in stored["files"][0]["predictions"]] == ["2.17"]
 
 
 def test_tflite_of_play_services_is_refused(tmp_path: Path) -> None:

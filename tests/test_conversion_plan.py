@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from msd.cli.convert import convert
 from msd.conversion import convert as conversion
 from msd.conversion.settings import Settings
 from msd.models.demo import CHECKPOINT
+from msd.models.networks import Network
+from msd.models.structure import Structure
+from msd.models.structure_cache import structure_of
 from tests import checkpoints
 
 
@@ -28,6 +32,18 @@ def test_the_plan_is_what_is_written(recipe: str, tmp_path: Path) -> None:
     written = {file.stem: file.stat().st_size for file in (tmp_path / "out").glob("*.tflite")}
     assert planned["bytes"] == pytest.approx(written, rel=5e-3)
     assert planned["estimated"] == []
+
+
+def test_each_structure_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = list[str]()
+
+    def load(network: Network, on_trace: Callable[[], None]) -> Structure:
+        loaded.append(network.description.partition(" ")[0])
+        return structure_of(network, on_trace)
+
+    monkeypatch.setattr("msd.conversion.job.structure_of", load)
+    assert run("-o", tmp_path / "out").exit_code == 0
+    assert len(loaded) == len({*loaded}) == 3
 
 
 def test_without_a_known_structure_the_weights_are_counted(tmp_path: Path) -> None:

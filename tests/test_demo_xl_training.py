@@ -32,7 +32,7 @@ def test_it_writes_a_checkpoint_that_diffusers_and_msd_open(trained):
     assert (pipe.tokenizer.pad_token, pipe.tokenizer_2.pad_token) == ("<|endoftext|>", "!")
     checkpoint = open_checkpoint(trained)
     assert checkpoint.family.name == "stable-diffusion-xl"
-    assert checkpoint.configs["unet"].pooled_width == xl_architecture.SECOND_WIDTH
+    assert checkpoint.configs["unet"].added.pooled == xl_architecture.SECOND_WIDTH
     record = json.loads((trained / "training.json").read_text())
     assert (record["recipe"]["denoiser"]["steps"], record["quality"]["captions"]) == (2, 1)
     sizes = [path.stat().st_size for path in trained.rglob("*.safetensors")]

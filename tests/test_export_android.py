@@ -26,6 +26,7 @@ from msd.export.android.versions import LIMITS
 from msd.export.app import manifest as app
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
 from msd.export.folder import NOTE
+from msd.files import schema
 from tests.app_bundles import write_bundle
 from tests.json_schema import violations
 from tests.stable_diffusion import LOOKUP
@@ -92,7 +93,7 @@ def test_the_model_is_where_its_delivery_takes_it_from_whole(
     networks = {path for path in files(exports[delivery]) if path.endswith(".tflite")}
     assert networks == {f"{PLACES[delivery]}/{name}" for name in NETWORKS} | {f"{ASSETS}/{PROBE}"}
     assert app.load_manifest(exports[delivery] / ASSETS / app.NAME) == said
-    assert not list(violations(json.loads((place / app.NAME).read_text()), app.manifest_schema()))
+    assert not list(violations(json.loads((place / app.NAME).read_text()), schema.document(app.AppManifest)))
 
 
 def test_settings_are_in_the_manifest_and_the_app(bundle: Bundle, exports: dict[str, Path]) -> None:

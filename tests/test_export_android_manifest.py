@@ -21,10 +21,10 @@ from msd.export.app.manifest import (
     describe,
     dump_manifest,
     load_manifest,
-    manifest_schema,
     write_manifest,
 )
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
+from msd.files import schema
 from msd.graph.tflite.read import read
 from msd.measure.report.report import FileReport, Report
 from msd.run.runtime.scheduler import SCHEDULERS, open_scheduler
@@ -187,10 +187,12 @@ def test_a_report_s_figures_go_with_the_file_that_they_are_of(bundle: Bundle) ->
 
 
 def test_the_schema_in_the_documents_is_this_one() -> None:
-    """The text of `json.dumps(manifest_schema(), indent=1)`."""
+    """The text of `json.dumps(schema.document(AppManifest), indent=1)`."""
     path = Path(__file__).parent.parent / "docs" / "sd-manifest.schema.json"
-    assert json.loads(path.read_text("utf-8")) == manifest_schema()
-    assert set(manifest_schema()["properties"]) == {field.name for field in dataclasses.fields(AppManifest)}
+    assert json.loads(path.read_text("utf-8")) == schema.document(AppManifest)
+    assert set(schema.document(AppManifest)["properties"]) == {
+        field.name for field in dataclasses.fields(AppManifest)
+    }
 
 
 def test_refuses_what_an_app_cannot_draw_with(bundle: Bundle, tmp_path: Path) -> None:

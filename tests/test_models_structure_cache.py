@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from msd.errors import BadModelFile
 from msd.models import structure_cache
-from msd.models.config import TextEncoderConfig, UNetConfig
+from msd.models.config import AddedWidths, TextEncoderConfig, UNetConfig
 from msd.models.networks import Network
 from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
 from msd.models.structure_cache import is_cached, network_key, structure_of
@@ -60,6 +61,14 @@ def test_the_second_time_is_not_traced(traced: list[Network]) -> None:
     assert structure_of(network()) == structure_of(network()) == MADE
     assert len(traced) == 1
     assert is_cached(network())
+
+
+@pytest.mark.usefixtures("traced")
+def test_a_trace_is_announced_before_it_begins() -> None:
+    said = list[str]()
+    for word in ("first", "again"):
+        structure_of(network(), partial(said.append, word))
+    assert said == ["first"]
 
 
 def test_every_fact_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,6 +152,9 @@ CONFIGS = {
 }
 
 
+OTHERS = {"added": AddedWidths(pooled=20, size=20)}
+
+
 def another(value: Any) -> Any:
     """Return another value of the same type, one that a network can have too."""
     if isinstance(value, tuple):
@@ -157,7 +169,7 @@ def another(value: Any) -> Any:
 )
 def test_every_setting_of_a_network_is_part_of_its_key(component: str, setting: str) -> None:
     config = CONFIGS[component]
-    changed = replace(config, **{setting: another(getattr(config, setting))})
+    changed = replace(config, **{setting: OTHERS.get(setting) or another(getattr(config, setting))})
     before, after = networks_for(CONFIGS), networks_for({**CONFIGS, component: changed})
     assert network_key(before[component]) == network_key(networks_for(CONFIGS)[component])
     assert network_key(before[component]) != network_key(after[component])

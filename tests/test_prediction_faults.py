@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from msd.cli.report import report as command
 from msd.errors import BadConfig
+from msd.files import schema
 from msd.graph import tflite
 from msd.graph.ir import Build, Graph, Model, Op, Quant, Tensor
 from msd.graph.ir.weights import Weights
@@ -31,7 +32,7 @@ from msd.measure.judging import judge
 from msd.measure.report.examine import examine, reported_faults
 from msd.measure.report.html import to_html
 from msd.measure.report.markdown import to_markdown
-from msd.measure.report.report import Report, dump_report, report_schema
+from msd.measure.report.report import Report, dump_report
 from tests import tiny_models
 from tests.harness import build
 from tests.json_schema import violations
@@ -270,7 +271,7 @@ def test_every_view_has_them(tmp_path: Path) -> None:
     page = to_html(report)
     assert "issues/9277" in page
     assert f"{len(report.reported)} reports on this GPU" in page
-    assert list(violations(json.loads(dump_report(report)), report_schema())) == []
+    assert list(violations(json.loads(dump_report(report)), schema.document(Report))) == []
 
 
 def test_the_files_of_tests_that_delegates_take_have_no_reports(tmp_path: Path) -> None:

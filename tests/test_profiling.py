@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msd.errors import BadConfig
+from msd.files import schema
 from msd.gpu.fuse import Switches
 from msd.gpu.peaks import Peaks
 from msd.gpu.program import ProgramStep
@@ -22,7 +23,7 @@ from msd.graph.prediction.roofline import Roofline
 from msd.measure.profiling.ablation import gpu_of, stages
 from msd.measure.profiling.html import COLOURS, to_html
 from msd.measure.profiling.kinds import by_kernel, by_kind, kind_of, total
-from msd.measure.profiling.result import DispatchCost, dump_kernel_report, kernel_report_schema
+from msd.measure.profiling.result import DispatchCost, KernelReport, dump_kernel_report
 from msd.measure.profiling.table import remarks, tables, to_markdown
 from msd.measure.profiling.trace import to_trace
 from msd.measure.profiling.winograd_counts import TILES, saved_flops, tensor_growth, weight_growth
@@ -88,7 +89,7 @@ def test_a_kind_is_the_words_that_a_name_begins_with(kernel: str, kind: str) -> 
 
 def test_the_json_is_as_its_schema_says() -> None:
     made = json.loads(dump_kernel_report(report()))
-    assert list(violations(made, kernel_report_schema())) == []
+    assert list(violations(made, schema.document(KernelReport))) == []
     assert made["format"] == 1
     assert len(made["networks"][0]["dispatches"]) == 40
     assert [row["without"] for row in made["ablations"][0]["rows"]] == [["softmax", "winograd"], []]
@@ -96,7 +97,7 @@ def test_the_json_is_as_its_schema_says() -> None:
 
 def test_the_page_of_the_schema_is_up_to_date() -> None:
     stored = json.loads((ROOT / "docs" / "kernels.schema.json").read_text("utf-8"))
-    assert stored == kernel_report_schema(), "write docs/kernels.schema.json again"
+    assert stored == schema.document(KernelReport), "write docs/kernels.schema.json again"
 
 
 def test_the_tables_say_what_was_measured() -> None:

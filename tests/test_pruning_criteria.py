@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msd.compress.pruning.criteria import Scores, activation, energies, magnitude, reconstruction
-from msd.compress.pruning.layer import matrix, patches, replace_weights, rows
+from msd.compress.pruning.layer import matrix, replace_weights, rows
 from msd.compress.pruning.layout import UnitLayout
 from msd.compress.pruning.relations import tensor_at
 from msd.compress.pruning.units import find_units
@@ -170,11 +170,6 @@ def test_patches_are_what_a_convolution_multiplies(same: bool, stride: int, dila
     (want,) = evaluate(graph, {"x": x})
     got = rows(op, x) @ matrix(op).load().T + tensor_at(op, 2).values()
     np.testing.assert_allclose(got.reshape(want.shape), want, atol=1e-4)
-
-
-def test_patches_of_one_pixel() -> None:
-    x = normal(1, 2, 3, 4)
-    np.testing.assert_array_equal(patches(x, (1, 1), (1, 1), (1, 1), True), x.reshape(-1, 4))
 
 
 @pytest.mark.parametrize("kind", ["BATCH_MATMUL", "adj_y", "FULLY_CONNECTED", "CONV_2D"])

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msd.errors import BadModelFile, BadReport
+from msd.files import schema
 from msd.graph import tflite
 from msd.graph.ir import Build, Model, Tensor
 from msd.graph.prediction.device import find_device, shipped
@@ -30,7 +31,6 @@ from msd.measure.report.report import (
     dump_report,
     grouped,
     load_report,
-    report_schema,
 )
 from tests import tiny_models
 from tests.harness import build
@@ -109,6 +109,7 @@ def test_a_run_is_counted_on_each_device(tmp_path: Path) -> None:
 
     tflite.write(Model([build(net, x=(1, 5, 3, 8))]), tmp_path / "net.tflite")
     report = Report("1", (examine(tmp_path / "net.tflite", ["litert-gpu", "tflite-gpu"], ADRENO),))
+    assert [each.release for each in report.files[0].predictions] == ["2.3.0", "litert-2.1.6"]
     for prediction in report.files[0].predictions:
         counted = prediction.traffic
         assert counted is not None
@@ -152,7 +153,7 @@ def test_json_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert load_report(tmp_path / "r.json") == report
     value = json.loads(dump_report(report))
     assert next(iter(value)) == "format"
-    assert set(report_schema()["required"]) <= set(value)
+    assert set(schema.document(Report)["required"]) <= set(value)
 
 
 def test_a_run_is_read_as_it_was_written_and_names_pieces_only_where_there_are_some(tmp_path: Path) -> None:
@@ -345,6 +346,6 @@ def test_damaged_files_are_reported_or_refused(tmp_path: Path) -> None:
 
 
 def test_the_schema_in_the_documents_is_this_one() -> None:
-    """It is `json.dumps(report_schema())` of msd.measure.report.report."""
+    """It is `json.dumps(schema.document(Report))` of msd.measure.report.report."""
     path = Path(__file__).parent.parent / "docs" / "report.schema.json"
-    assert json.loads(path.read_text("utf-8")) == report_schema()
+    assert json.loads(path.read_text("utf-8")) == schema.document(Report)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from msd.conversion.sources.safetensors import open_file
+from msd.conversion.sources.safetensors import read_contents
 from msd.errors import BadCheckpoint
 
 FLOATS = [
@@ -39,7 +39,7 @@ def test_agrees_with_the_reference(
     tensors = {name: (torch.randn(shape) * 9).to(dtype) for name, (dtype, shape) in described.items()}
     # Of no tensors and no metadata the reference makes a file that it cannot read itself.
     save_file(tensors, path, metadata or None)
-    found = open_file(path)
+    found = read_contents(path).tensors
     with safe_open(path, "pt") as reference:
         assert found.keys() == set(reference.keys())
         for name, weights in found.items():
@@ -55,7 +55,7 @@ def test_only_the_header_is_read(tmp_path: Path) -> None:
     elements = 1 << 38
     write(path, {"a": entry(shape=(elements,), offsets=(0, 4 * elements))}, b"")
     os.truncate(path, path.stat().st_size + 4 * elements)
-    (weights,) = open_file(path).values()
+    (weights,) = read_contents(path).tensors.values()
     assert (weights.size, weights.history) == (elements, "a.safetensors:a")
 
 
@@ -102,7 +102,7 @@ def test_refusals(case: str, tmp_path: Path) -> None:
     header, message = REFUSED[case]
     path = write(tmp_path / "bad.safetensors", header)
     with pytest.raises(BadCheckpoint, match=message) as refused:
-        open_file(path)
+        read_contents(path)
     assert str(refused.value).startswith(f"{path} is not a readable safetensors file: ")
 
 
@@ -110,7 +110,7 @@ def test_refusals(case: str, tmp_path: Path) -> None:
 def test_an_absurd_header_length_is_refused(length: int, tmp_path: Path) -> None:
     path = write(tmp_path / "bad.safetensors", {"a": entry()}, length=length)
     with pytest.raises(BadCheckpoint, match=f"its header of {length} bytes does not fit"):
-        open_file(path)
+        read_contents(path)
 
 
 @given(data=st.data())
@@ -120,7 +120,7 @@ def test_a_file_cut_short_is_refused(data: st.DataObject, tmp_path_factory: pyte
     whole = path.read_bytes()
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
     with pytest.raises(BadCheckpoint):
-        open_file(path)
+        read_contents(path)
 
 
 @given(noise=st.binary(max_size=60), place=st.integers(0, 80))
@@ -132,7 +132,7 @@ def test_any_bytes_are_read_or_refused(
     whole = path.read_bytes()
     path.write_bytes(whole[:place] + noise + whole[place + len(noise) :])
     try:
-        for weights in open_file(path).values():
+        for weights in read_contents(path).tensors.values():
             assert weights.load().shape == weights.shape
     except BadCheckpoint:
         pass
@@ -141,7 +141,7 @@ def test_any_bytes_are_read_or_refused(
 def test_a_file_that_changes_after_it_was_opened_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     save_file({"a": torch.zeros(3)}, path)
-    weights = open_file(path)["a"]
+    weights = read_contents(path).tensors["a"]
     save_file({"b": torch.zeros(2), "a": torch.zeros(3)}, path)
     with pytest.raises(BadCheckpoint, match="it has changed since it was opened"):
         weights.load()
@@ -152,4 +152,4 @@ def test_a_file_that_changes_after_it_was_opened_is_refused(tmp_path: Path) -> N
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadCheckpoint, match=r"it cannot be read \(No such file"):
-        open_file(tmp_path / "none.safetensors")
+        read_contents(tmp_path / "none.safetensors")

@@ -40,11 +40,7 @@ def test_the_settings_follow_from_a_single_file(both: tuple[Path, StableDiffusio
     assert (config.middle, config.middle_depth) == (True, 0)
     assert {"mid_block.resnets.0"} < {*config.last_modules()}
     folder = open_job(both[0] / "folder", Settings(())).checkpoint.configs["unet"]
-    assert (config.channels, config.heads, config.pooled_width) == (
-        folder.channels,
-        folder.heads,
-        folder.pooled_width,
-    )
+    assert (config.channels, config.heads, config.added) == (folder.channels, folder.heads, folder.added)
 
 
 def test_an_image_is_diffusers_own_and_one_file_makes_the_same_bytes(

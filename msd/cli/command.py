@@ -52,6 +52,19 @@ def _plain_usage() -> Iterator[None]:
         raise
 
 
+@contextmanager
+def _sigterm_exits() -> Iterator[None]:
+    """Make SIGTERM raise SystemExit in the main thread while the block runs, so that it cleans up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
 class PlainUsage(click.Command):
     """A command whose messages on wrong usage repeat what was typed in one line, however long."""
 
@@ -97,13 +110,11 @@ class Command(PlainUsage):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; turn an MsdError or OSError into a `Failure`, and a signal into a clean exit."""
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         try:
             _require_working_folder()
             from msd.conversion.damage import damage_named
 
-            with damage_named(_paths(ctx)):
+            with _sigterm_exits(), damage_named(_paths(ctx)):
                 result = super().invoke(ctx)
             sys.stdout.flush()
             return result

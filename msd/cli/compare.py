@@ -178,10 +178,6 @@ def _decibels(value: float | None) -> str:
     return "equal" if value is None else f"{value:.1f} dB"
 
 
-def _passes(column: Column) -> str:
-    return f"{column.passes} pass{'es' * (column.passes > 1)} a step"
-
-
 def _product(evaluations: int, passes: int) -> str:
     return f"{evaluations} = {evaluations // passes} × {passes}"
 

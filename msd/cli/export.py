@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,27 +11,19 @@ import click
 from msd.cli import options
 from msd.cli.command import Command
 from msd.cli.earlier import keep_earlier
-from msd.cli.least_steps import say_least_steps
+from msd.cli.export_request import ExportRequest, export_options
 from msd.cli.plain import say, say_json
 from msd.cli.progress import copy_progress
 
 if TYPE_CHECKING:
-    from msd.bundle import Bundle, ImageSize
     from msd.export.android.export import ExportPlan
     from msd.export.android.settings import Delivery
-    from msd.measure.report.report import Report
 
 DELIVERIES = click.Choice(["asset-pack", "ai-pack", "download", "assets"])
 
 
-def load_export_report(path: Path | None) -> Report | None:
-    from msd.measure.report.report import load_report
-
-    return load_report(path) if path else None
-
-
 @click.command("export-android", cls=Command)
-@options.export
+@export_options
 @click.option(
     "--delivery",
     type=DELIVERIES,
@@ -57,15 +48,7 @@ def load_export_report(path: Path | None) -> Report | None:
 )
 @options.json_files()
 def export_android(
-    bundle: Path,
-    output: Path,
-    steps: tuple[int, ...],
-    scheduler: str | None,
-    guidance: float | None,
-    size: ImageSize | None,
-    licence: str | None,
-    report: Path | None,
-    force: bool,
+    request: ExportRequest,
     delivery: Delivery,
     package: str,
     name: str,
@@ -86,10 +69,10 @@ def export_android(
       msd export-android demo-out -o demo-android --app --delivery assets --expect expected.png
       msd export-android sd21 -o sd21-android --delivery ai-pack --min-ram 8
     """
-    from msd.bundle import open_bundle
     from msd.export.android import export
     from msd.export.android.settings import AndroidSettings, reported
 
+    output, force = request.output, request.force
     kept = keep_earlier(output, "android", force, ("package", "name", "licence"))
     settings = AndroidSettings(
         delivery=delivery,
@@ -98,65 +81,32 @@ def export_android(
         min_ram=None if min_ram is None else reported(min_ram),
         app=app,
         expect=expect,
-        steps=steps,
-        scheduler=scheduler,
-        guidance=guidance,
-        licence=kept["licence"],
-        report=load_export_report(report),
+        **request.offer(kept["licence"]),
     )
-    with one_size_of(open_bundle(bundle), size) as picked, copy_progress() as on_progress:
-        say_least_steps(picked, min(steps or [picked.manifest.images.steps]))
+    with request.opened() as picked, copy_progress() as on_progress:
         plan = export.export_android(picked, output, settings, force, on_progress)
     _print_plan(plan, output, app, as_json)
 
 
 @click.command("export-files", cls=Command)
-@options.export
-def export_files(
-    bundle: Path,
-    output: Path,
-    steps: tuple[int, ...],
-    scheduler: str | None,
-    guidance: float | None,
-    size: ImageSize | None,
-    licence: str | None,
-    report: Path | None,
-    force: bool,
-) -> None:
+@export_options
+def export_files(request: ExportRequest) -> None:
     """Write the files of the folder BUNDLE and a manifest for an app of yours, on iOS for example: no code.
 
     \b
     Example:
       msd export-files sd21 -o sd21-files --steps 20 --scheduler dpm++
     """
-    from msd.bundle import open_bundle
     from msd.export.app.manifest import describe
     from msd.export.files import export
 
-    with one_size_of(open_bundle(bundle), size) as picked:
-        say_least_steps(picked, min(steps or [picked.manifest.images.steps]))
-        manifest = describe(
-            picked,
-            steps=steps,
-            scheduler=scheduler,
-            guidance=guidance,
-            licence=keep_earlier(output, "files", force, ("licence",))["licence"],
-            report=load_export_report(report),
-        )
+    output, force = request.output, request.force
+    with request.opened() as picked:
+        licence = keep_earlier(output, "files", force, ("licence",))["licence"]
+        manifest = describe(picked, **request.offer(licence))
         with copy_progress() as on_progress:
             export.export_files(picked, output, manifest, force, on_progress)
     say(f"{output}: README.md says how to include it", err=True)
-
-
-def one_size_of(bundle: Bundle, size: ImageSize | None) -> AbstractContextManager[Bundle]:
-    """Return the bundle of one size; refuses to choose among several: an app is built for one."""
-    from msd.conversion.sizes.pick import one_size
-
-    sizes = bundle.manifest.configuration.sizes
-    if sizes and size is None:
-        has = " or ".join(map(str, sizes))
-        raise click.UsageError(f"An app has one size of images: choose --size {has}.")
-    return one_size(bundle, size)
 
 
 def _print_plan(plan: ExportPlan, output: Path, app: bool, as_json: bool) -> None:

@@ -11,14 +11,13 @@ import click
 from msd.cli import options
 from msd.cli.command import Command
 from msd.cli.earlier import keep_earlier
-from msd.cli.export import load_export_report, one_size_of
-from msd.cli.least_steps import least_steps, say_least_steps
+from msd.cli.export_request import ExportRequest, export_options
+from msd.cli.least_steps import least_steps
 from msd.cli.plain import say, say_json
 from msd.cli.progress import component_progress
 from msd.export.web.manifest import RUNTIMES, TITLE
 
 if TYPE_CHECKING:
-    from msd.bundle import ImageSize
     from msd.export.web.manifest import Runtime, WebManifest
 
 MANY = 10
@@ -33,7 +32,7 @@ Examples:
 
 
 @click.command("export-web", cls=Command, epilog=EXAMPLE)
-@options.export
+@export_options
 @click.option(
     "--runtime",
     type=click.Choice(RUNTIMES),
@@ -57,15 +56,7 @@ Examples:
 @click.option("--name", show_default="that of the weights", help="What the page calls the model.")
 @options.json_files()
 def export_web(
-    bundle: Path,
-    output: Path,
-    steps: tuple[int, ...],
-    scheduler: str | None,
-    guidance: float | None,
-    size: ImageSize | None,
-    licence: str | None,
-    report: Path | None,
-    force: bool,
+    request: ExportRequest,
     runtime: Runtime,
     litert_js: Path | None,
     expected: bool,
@@ -79,7 +70,6 @@ def export_web(
     fetches the model once and keeps it. It needs WebGPU: Chrome on Android, Safari on iPhone, and all of them
     on desktops. Nothing that a visitor types or generates leaves the device.
     """
-    from msd.bundle import open_bundle
     from msd.export.app.manifest import describe
     from msd.export.web.export import WebSettings
     from msd.export.web.export import export_web as export
@@ -89,18 +79,13 @@ def export_web(
     for option, text in ("--title", title), ("--name", name):
         if text is not None and not text.strip():
             raise click.UsageError(f"{option} is empty; leave it out for the default.")
+    output, force = request.output, request.force
     kept = keep_earlier(output, "web", force, ("title", "name", "licence"))
     settings = WebSettings(runtime, expected, litert_js, title=kept["title"] or title, name=kept["name"])
-    with one_size_of(open_bundle(bundle, verify=True), size) as picked:
-        say_least_steps(picked, min(steps or [picked.manifest.images.steps]))
-        manifest = describe(
-            picked,
-            steps=steps or _offered(picked.manifest.images.steps, least_steps(picked)),
-            scheduler=scheduler,
-            guidance=guidance,
-            licence=kept["licence"],
-            report=load_export_report(report),
-        )
+    with request.opened(verify=True) as picked:
+        offer = request.offer(kept["licence"])
+        steps = request.steps or _offered(picked.manifest.images.steps, least_steps(picked))
+        manifest = describe(picked, **offer | {"steps": steps})
         with component_progress() as on_progress:
             web = export(picked, output, manifest, settings, force, on_progress)
     _print(web, output, manifest.weights.licence, as_json)

@@ -360,31 +360,3 @@ calibration = gathered(
     click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the first image."),
 )
 """The options become the argument `calibration`, a `Calibration`; there is one for each of its fields."""
-
-export = together(
-    click.argument("bundle", type=FOLDER),
-    output_folder(),
-    click.option(
-        "--steps",
-        type=STEPS,
-        multiple=True,
-        show_default="the model's own, mostly 20",
-        help="Denoising steps that the app offers; may be repeated, the first is its default.",
-    ),
-    scheduler(),
-    click.option(
-        "--guidance",
-        type=Number(0, MOST_GUIDANCE),
-        show_default="the model's own, mostly 7.5",
-        help="The app's default; 1 or less: none.",
-    ),
-    size("The size of the app's images"),
-    click.option("--licence", metavar="TEXT", help="The licence of the weights."),
-    click.option(
-        "--report",
-        type=FILE,
-        help="A report of these files for the manifest, by delegation-report --format json.",
-    ),
-    force("Replace what is in the folder."),
-)
-"""The options of all exports."""

@@ -30,7 +30,6 @@ from msd.graph.ir.halves import split_halves
 from msd.graph.ledger import ComponentLedger
 from msd.graph.rewrite import Ledger, apply, ops_by_kind
 from msd.models.families import Component
-from msd.models.structure_cache import is_cached, structure_of
 
 OnStage = Callable[[str, int, int], None]
 """Called with the stage of a component, how much of it is done, and the total."""
@@ -170,11 +169,10 @@ def _together(job: Job, sizes: Sequence[PreparedComponent], on_stage: OnStage) -
 
 
 def _traced(job: Job, name: str, stopwatch: Stopwatch, on_stage: OnStage) -> Model:
-    network = job.networks[name]
-    on_stage("loading" if is_cached(network) else "tracing", 0, 1)
-    structure = structure_of(network)
+    on_stage("loading", 0, 1)
+    job.structure(name, partial(on_stage, "tracing", 0, 1))
     stopwatch.lap("structure")
-    return traced_model(job, name, structure)
+    return traced_model(job, name)
 
 
 def split_files(

@@ -28,6 +28,8 @@ from msd.errors import BadCheckpoint, BadConfig
 from msd.models.families import Component, Family
 from msd.models.families.wiring import is_guided
 from msd.models.networks import Configs, Network, Size, networks, require_depth, size_of
+from msd.models.structure import Structure
+from msd.models.structure_cache import structure_of
 from msd.run.runtime.scheduler import make_scheduler, require_valid
 
 LEAST_CELLS = 8
@@ -77,6 +79,16 @@ class Job:
                 made[name] = make(replace(self.size, batch=bound.batch))[name]
         return made
 
+    def structure(self, name: str, on_trace: Callable[[], None] = lambda: None) -> Structure:
+        """Return the traced structure of a component; `on_trace` is called before it is traced."""
+        if name not in self._structures:
+            self._structures[name] = structure_of(self.networks[name], on_trace)
+        return self._structures[name]
+
+    @cached_property
+    def _structures(self) -> dict[str, Structure]:
+        return {}
+
     @property
     def tile(self) -> Size | None:
         """The size of the autoencoder's tiles; None where it takes whole images."""
@@ -89,7 +101,8 @@ class Job:
     @cached_property
     def each_size(self) -> tuple[Job, ...]:
         """This job for each of its sizes alone."""
-        return tuple(replace(self, sizes=(size,)) for size in self.sizes)
+        many = len(self.sizes) > 1
+        return tuple(replace(self, sizes=(size,)) for size in self.sizes) if many else (self,)
 
     def variants(self, name: str) -> tuple[Job, ...]:
         """Return the jobs of single sizes that a component needs: only one where sizes do not change it."""

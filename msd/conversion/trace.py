@@ -12,19 +12,17 @@ from msd.graph.ir.weights import Weights
 from msd.graph.rewrite import apply
 from msd.graph.tflite.traced import parse_traced
 from msd.models.structure import Structure
-from msd.models.structure_cache import structure_of
 
 INTERFACE = ("feed_timestep_embedding",)
 """Rewrites that change the inputs of a network."""
 
 
-def traced_model(job: Job, name: str, structure: Structure | None = None) -> Model:
-    """Return the traced graph of a component, its weights not read yet; `structure` saves loading it.
+def traced_model(job: Job, name: str) -> Model:
+    """Return the traced graph of a component, its weights not read yet.
 
     It lacks what its checkpoint was trained without.
     """
-    structure = structure or structure_of(job.networks[name])
-    model = with_weights(structure, _bound(job, name, structure).weights)
+    model = with_weights(job.structure(name), _bound(job, name).weights)
     if record := job.checkpoint.pruned.get(name):
         prune_as_recorded(model.main, name, record)
     return model
@@ -37,16 +35,16 @@ def unread_tensors(job: Job, names: Iterable[str]) -> Iterator[str]:
     """
     for name in names:
         left_out = getattr(job.checkpoint.configs[name], "unread", ())
-        bound = _bound(job, name, structure_of(job.networks[name]))
-        if unread := [each for each in bound.unexpected if not each.startswith(left_out)]:
+        unexpected = _bound(job.variants(name)[0], name).unexpected
+        if unread := [each for each in unexpected if not each.startswith(left_out)]:
             files = ", ".join(job.checkpoint.weight_files[name][:3])
             yield f"{name} has no place for {some(unread)} of {files}, which its configuration does not name"
 
 
-def _bound(job: Job, name: str, structure: Structure) -> Binding:
+def _bound(job: Job, name: str) -> Binding:
     checkpoint = job.checkpoint
     where = f"{name} of {checkpoint.name} ({', '.join(checkpoint.weight_files[name][:3])})"
-    return bind(where, structure.variables, checkpoint.weights[name])
+    return bind(where, job.structure(name).variables, checkpoint.weights[name])
 
 
 def traced_model_for_file(job: Job, name: str) -> Model:

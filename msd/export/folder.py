@@ -95,10 +95,9 @@ def _files(out: Path) -> set[str]:
 
 def _note(out: Path) -> ExportNote | None:
     try:
-        note: ExportNote = schema.load(ExportNote, out / NOTE, FORMAT, "an export's note")
+        return schema.load(ExportNote, out / NOTE, FORMAT, "an export's note")
     except (OSError, ValueError):
         return None
-    return note
 
 
 def _is_inside(name: str) -> bool:

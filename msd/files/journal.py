@@ -62,7 +62,7 @@ def complete_journal(staging: Path, place: Path) -> None:
 def _read(path: Path) -> Journal:
     if path.stat().st_size > LARGEST:
         raise ValueError(f"{path} has more than {LARGEST} bytes, and is no journal of msd")
-    journal: Journal = schema.load(Journal, path, FORMAT, "a journal")
+    journal = schema.load(Journal, path, FORMAT, "a journal")
     _check(journal, path)
     return journal
 

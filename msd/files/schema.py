@@ -13,8 +13,9 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any
+from typing import Any, TypeVar
 
+from msd.errors import MsdError
 from msd.files import bounded
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -33,7 +34,20 @@ They are for other programs: `read` computes them anew.
 NAMES: dict[type, str] = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 
-def load(kind: Any, path: Path, newest: int, what: str, oldest: int = 1) -> Any:
+T = TypeVar("T")
+
+
+def require(wrong: type[MsdError], kind: type[T], path: Path, newest: int, what: str, oldest: int = 1) -> T:
+    """Return what `load` returns; raises `wrong`, in a sentence, where that raises an error."""
+    try:
+        return load(kind, path, newest, what, oldest)
+    except OSError as problem:
+        raise wrong(f"cannot read {path} ({problem.strerror})") from problem
+    except ValueError as problem:
+        raise wrong(str(problem)) from problem
+
+
+def load(kind: type[T], path: Path, newest: int, what: str, oldest: int = 1) -> T:
     """Return the JSON file at `path` as `kind`, a dataclass with a `format` from `oldest` to `newest`.
 
     `what` names the kind of file in messages. Raises OSError; ValueError for a file that is not JSON, has
@@ -54,7 +68,7 @@ def load(kind: Any, path: Path, newest: int, what: str, oldest: int = 1) -> Any:
             " make it again"
         )
     try:
-        return read(kind, value, path.name)
+        return typing.cast(T, read(kind, value, path.name))
     except ValueError as problem:
         raise ValueError(f"{path} is not {what}: {problem}") from problem
 

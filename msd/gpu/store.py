@@ -51,12 +51,6 @@ class StoredProgram:
     format: int = FORMAT
 
 
-def write_program(program: Program, folder: Path, half: bool) -> None:
-    """Write a program to an empty folder, a buffer in memory at a time; program.json comes last."""
-    stored = store_program(program, folder, half)
-    (folder / NAME).write_text(schema.dump(stored), "utf-8")
-
-
 def store_program(program: Program, folder: Path, half: bool) -> StoredProgram:
     """Return the description of a program whose shards are written to `folder`, unless they are there.
 

@@ -61,13 +61,21 @@ def text_settings(read: settings.Reader, class_name: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class AddedWidths:
+    """The widths of the pooled text and of a size's sinusoids, which a U-Net adds to its timestep."""
+
+    pooled: int
+    size: int
+
+
+@dataclass(frozen=True)
 class UNetConfig:
     """A U-Net conditioned on text (Rombach et al., arXiv:2112.10752); tuples have one entry per level.
 
     Level 0 has the full resolution. `size` is the height and width, in cells, of the training latents.
     `middle` says whether blocks stand between the way down and the way up; BK-SDM-Tiny and tiny-sd have none
-    (Kim et al., arXiv:2305.15798). Of a U-Net that takes the pooled text and sizes (Podell et al., SDXL,
-    arXiv:2307.01952), `pooled_width` is the width of the first and `size_width` that of a size's sinusoids.
+    (Kim et al., arXiv:2305.15798). `added` is of a U-Net that takes the pooled text and sizes (Podell et al.,
+    SDXL, arXiv:2307.01952).
     """
 
     in_channels: int
@@ -81,8 +89,7 @@ class UNetConfig:
     transformers: tuple[int, ...]
     middle: bool
     context_width: int
-    pooled_width: int | None
-    size_width: int | None
+    added: AddedWidths | None
     linear_projection: bool
     groups: int
     epsilon: float
@@ -122,9 +129,9 @@ class UNetConfig:
             "timestep": ((size.batch,), "float32"),
             "context": ((size.batch, size.length, self.context_width), "float32"),
         }
-        if self.pooled_width is not None and self.size_width is not None:
-            inputs["text_embeds"] = ((size.batch, self.pooled_width), "float32")
-            inputs["time_ids_embedding"] = ((size.batch, SIZES * self.size_width), "float32")
+        if self.added is not None:
+            inputs["text_embeds"] = ((size.batch, self.added.pooled), "float32")
+            inputs["time_ids_embedding"] = ((size.batch, SIZES * self.added.size), "float32")
         if self.guidance_width is not None:
             inputs["guidance_embedding"] = ((size.batch, self.guidance_width), "float32")
         return inputs
@@ -163,7 +170,7 @@ class UNetConfig:
         read = settings.Reader(folder, config)
         read.refuse_other(UNET_ONLY)
         read.refuse_unknown({*UNET_ONLY, *UNET_READ, *UNET_UNUSED})
-        pooled, sizes = _added_widths(read)
+        added = _added_widths(read)
         channels = read.counts("block_out_channels", (320, 640, 1280, 1280))
         levels = len(channels)
         down = read.blocks("down_block_types", DOWN_BLOCKS, levels, ATTENTION_DOWN)
@@ -188,8 +195,7 @@ class UNetConfig:
             heads=heads,
             middle=config.get("mid_block_type", "") is not None,
             context_width=read.same_on_all("cross_attention_dim", 1280),
-            pooled_width=pooled,
-            size_width=sizes,
+            added=added,
             linear_projection=read.flag("use_linear_projection", False),
             groups=groups,
             epsilon=read.positive("norm_eps", 1e-5),
@@ -276,10 +282,9 @@ def _depths(read: settings.Reader, levels: int) -> tuple[type[UNetConfig], dict[
     }
 
 
-def _added_widths(read: settings.Reader) -> tuple[int | None, int | None]:
-    """Return the widths of the pooled text and of the sinusoids of a size; None for a U-Net without."""
+def _added_widths(read: settings.Reader) -> AddedWidths | None:
     if read.one_of("addition_embed_type", (None, "text_time")) is None:
-        return None, None
+        return None
     sizes = read.count("addition_time_embed_dim", 256)
     both = read.count("projection_class_embeddings_input_dim", 2816)
     if sizes % 2 or both <= SIZES * sizes:
@@ -288,7 +293,7 @@ def _added_widths(read: settings.Reader) -> tuple[int | None, int | None]:
             both,
             f"a pooled text and the sinusoids of {SIZES} sizes of {sizes} each were expected",
         )
-    return both - SIZES * sizes, sizes
+    return AddedWidths(both - SIZES * sizes, sizes)
 
 
 SIZES = 6

@@ -46,8 +46,7 @@ class StructureIndex:
 @cache
 def read_index(path: Path = FOLDER / INDEX) -> StructureIndex:
     """Return the index; raises OSError and ValueError for a file that is no index."""
-    index: StructureIndex = schema.load(StructureIndex, path, FORMAT, "an index of structures")
-    return index
+    return schema.load(StructureIndex, path, FORMAT, "an index of structures")
 
 
 def shipped_name(network: Network) -> str:

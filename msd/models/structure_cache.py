@@ -7,6 +7,7 @@ versions of the libraries. Deleting files only costs time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,8 +26,11 @@ MOST = 256
 """The largest number of structures; the least recently used are deleted first."""
 
 
-def structure_of(network: Network) -> Structure:
-    """Return the structure of `network` that ships with msd or is in the cache, or trace and cache it."""
+def structure_of(network: Network, on_trace: Callable[[], None] = lambda: None) -> Structure:
+    """Return the structure of `network` that ships with msd or is in the cache, or trace and cache it.
+
+    `on_trace` is called before a trace, which may take a minute.
+    """
     if shipped := shipped_path(network):
         # A damaged file is as good as none.
         with suppress(BadModelFile):
@@ -39,6 +43,7 @@ def structure_of(network: Network) -> Structure:
             structure = load_structure(path)
             _touch(path)
             return structure
+    on_trace()
     structure = trace(network.build, network.inputs)
     _store(structure, path)
     return structure

@@ -33,7 +33,7 @@ def unet(config: UNetConfig, size: Size, name: str) -> keras.Model:
     `latent` (batch, rows, columns, in_channels), `timestep` (batch,) and `context` (batch, length,
     context_width) → `noise` (batch, rows, columns, out_channels), all float32. A U-Net distilled for guidance
     also has the input `guidance_embedding` (batch, guidance_width), and one of SDXL's kind `text_embeds`
-    (batch, pooled_width) and `time_ids_embedding` (batch, 6 · size_width), the sinusoids of the sizes. One
+    (batch, added.pooled) and `time_ids_embedding` (batch, 6 · added.size), the sinusoids of the sizes. One
     that is controlled adds the residuals of ControlNets, `control_0`, `control_1`, … to its states.
     """
     given = inputs_of(config, size)
@@ -65,7 +65,7 @@ def inputs_of(config: UNetConfig, size: Size) -> dict[str, Tensor]:
 def embed(config: UNetConfig, given: Mapping[str, Tensor]) -> Tensor:
     """Return the embedding (batch, time_width) of the timestep, guidance, pooled text and sizes."""
     time = _time(config, given["timestep"], given.get("guidance_embedding"))
-    if config.pooled_width is None:
+    if config.added is None:
         return time
     return time + _added(
         config, ops.concatenate([given["text_embeds"], given["time_ids_embedding"]], axis=-1)

@@ -196,7 +196,7 @@ def _huge(random: Random, group: Any, name: str) -> None:
 
 def _filtered(random: Random, group: Any, name: str) -> None:
     size = random.choice((1, 7, 3000))
-    filters = random.choice(
+    filters: dict[str, Any] = random.choice(
         ({"compression": "gzip"}, {"compression": "lzf"}, {"scaleoffset": 2}, {"shuffle": True})
     )
     if random.random() < 0.3:

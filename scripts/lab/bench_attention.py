@@ -283,7 +283,7 @@ def normalized(kind: str, x: Array) -> Array:
     wide = x.astype(np.float64).reshape((len(x), 32, -1) if kind == "group" else (len(x), 1, -1))
     axes = (0, 2) if kind == "group" else (2,)
     mean, variance = wide.mean(axes, keepdims=True), wide.var(axes, keepdims=True)
-    plain = ((wide - mean) / np.sqrt(variance + 1e-5)).reshape(-1)
+    plain: Array = ((wide - mean) / np.sqrt(variance + 1e-5)).reshape(-1)
     return plain / (1 + np.exp(-plain)) if kind == "group" else plain
 
 

@@ -76,7 +76,7 @@ def main(folder: Path, sizes: tuple[str, ...], before: Path, model: str, output:
     with tempfile.TemporaryDirectory() as work, ProcessPoolExecutor(len(sizes)) as pool:
         files = pool.map(partial(written, folder, Path(work), model), sizes)
         for size, path in zip(sizes, files, strict=True):
-            row = {"latents": size} | compared(trees, path, Path(work) / "cache")
+            row: dict[str, Any] = {"latents": size} | compared(trees, path, Path(work) / "cache")
             report["rows"].append(row)
             save_figures(output, report, "msd/gpu", indent=1)
             shown = {name: row[name]["median_seconds"] for name in trees}

@@ -203,7 +203,7 @@ def distances(expected: dict[str, Array], found: dict[str, Array]) -> dict[str, 
 def kernels(file: NetworkFile, conditions: Conditions, repeats: int) -> dict[str, Any]:
     """Return what each dispatch costs."""
     costs: NetworkCosts = measure_network(file, conditions, repeats, told)
-    return {"kernels": schema.to_json(costs)}
+    return {"kernels": schema.to_json(costs) | {"file": file.path.name}}
 
 
 def optimisations(file: NetworkFile, conditions: Conditions, repeats: int) -> dict[str, Any]:

@@ -25,10 +25,11 @@ from msd.gpu.kernels.convolution import convolve
 from msd.gpu.kernels.filters import pack_filter, vector_value
 from msd.gpu.kernels.matrix_tile import MatrixTile
 from msd.gpu.kernels.product import multiply, tiled_product
+from msd.gpu.kernels.tile import AnyTile
 from msd.gpu.kernels.tile_choice import EFFICIENCY, matrix_tiles
 from msd.gpu.kernels.tiled_convolution import tiled_convolution
 from msd.gpu.kernels.winograd import choose_winograd, transformed_filter, winograd
-from msd.gpu.operations import Conv2D, Epilogue, Matrices, Product
+from msd.gpu.operations import Conv2D, Epilogue, Filter, Matrices, Product
 from msd.gpu.session import Session
 from msd.gpu.value import Dispatch, Value
 from scripts.figures import save_figures
@@ -168,8 +169,13 @@ def _convolution(shape: ConvolutionShape, gpu: Gpu) -> Trial:
     def tiled(tile: Any, splits: int) -> Callable[[Value], list[Dispatch]]:
         return lambda y: tiled_convolution(replace(op, y=y), gpu, tile, splits)
 
+    def by_winograd(filter_: Filter, size: int) -> Callable[[Value], list[Dispatch]]:
+        return lambda y: winograd(replace(op, y=y), filter_, size, gpu)
+
     variants: Variants = {}
-    for tile in (*EFFICIENCY, *matrix_tiles(gpu)):
+    outer, wide = (weights.shape[0], weights.shape[3]), weights.astype(np.float32)
+    every: list[AnyTile] = [*EFFICIENCY, *matrix_tiles(gpu)]
+    for tile in every:
         usable = tile.threads <= gpu.invocations and tile.bytes <= gpu.workgroup_bytes
         gated = not shape.gate or isinstance(tile, MatrixTile) or tile.thread_columns == 8
         if not usable or not gated or op.pixels <= 4 or shape.outputs <= 8:
@@ -185,9 +191,8 @@ def _convolution(shape: ConvolutionShape, gpu: Gpu) -> Trial:
                 variants[f"{tile} split {splits}"] = tiled(tile, splits)
     if shape.kernel == 3 and shape.stride == 1 and shape.outputs > 8 and shape.channels > 8:
         for size in (2, 4, 6, 8):
-            load = weights.astype(np.float32)
-            filter_ = transformed_filter(lambda load=load: load, *weights.shape[::3], size, gpu, f"w{size}")
-            variants[f"winograd {size}"] = lambda y, s=size, f=filter_: winograd(replace(op, y=y), f, s, gpu)
+            filter_ = transformed_filter(lambda: wide, *outer, size, gpu, f"w{size}")
+            variants[f"winograd {size}"] = by_winograd(filter_, size)
 
     def chosen(y: Value) -> list[Dispatch]:
         size = choose_winograd(op, gpu)
@@ -266,7 +271,7 @@ def _product(shape: ProductShape, gpu: Gpu) -> Trial:
     def tiled(tile: Any) -> Callable[[Value], list[Dispatch]]:
         return lambda y: tiled_product(replace(op, y=replace(op.y, value=y)), gpu, tile)
 
-    every = (*EFFICIENCY, *matrix_tiles(gpu))
+    every: list[AnyTile] = [*EFFICIENCY, *matrix_tiles(gpu)]
     tiles = [t for t in every if t.threads <= gpu.invocations and t.bytes <= gpu.workgroup_bytes]
     variants: Variants = {str(tile): tiled(tile) for tile in tiles}
     inputs = {op.a.value: a, op.b.value: b}
@@ -324,7 +329,8 @@ def _product_operation(
 
 
 def _elements(memory: Array, where: Matrices, n: Any, i: Any, j: Any) -> Array:
-    return memory[where.offset + n * where.batch + i * where.row + j * where.column].astype(np.float64)
+    places = where.offset + n * where.batch + i * where.row + j * where.column
+    return np.asarray(memory[places], np.float64)
 
 
 def _print_rows(rows: Sequence[Row]) -> None:

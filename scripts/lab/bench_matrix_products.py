@@ -198,7 +198,7 @@ def _convolving(op: Conv2D, gpu: Gpu, tile: AnyTile, splits: int) -> Callable[[V
 
 
 def _by_winograd(op: Conv2D, gpu: Gpu, weights: Any) -> Iterator[Way]:
-    filter_ = transformed_filter(lambda: weights, *weights.shape[::3], 4, gpu, "w4", "int8")
+    filter_ = transformed_filter(lambda: weights, weights.shape[0], weights.shape[3], 4, gpu, "w4", "int8")
 
     def winograds(tile: MatrixTile | None) -> Callable[[Value], list[Dispatch]]:
         return lambda y: winograd(replace(op, y=y), filter_, 4, gpu, size=tile)

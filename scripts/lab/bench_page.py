@@ -34,6 +34,7 @@ from PIL import Image
 
 import msd as package
 from msd.export.web.server import HEADERS, open_server
+from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr
 from msd.run.runners.machine import this_machine
 from msd.run.runners.memory_sampler import descendants, resident
@@ -250,10 +251,10 @@ def picture(page: BrowserPage, wishes: Row, expect: Path | None) -> Row:
     return row
 
 
-def pixels(file: Path | io.BytesIO) -> np.ndarray:
+def pixels(file: Path | io.BytesIO) -> Array:
     """Return the pixels of a picture as floats."""
     with Image.open(file) as image:
-        return np.asarray(image.convert("RGB")).astype(float)
+        return np.asarray(image.convert("RGB"), float)
 
 
 def shown(page: BrowserPage, browser: Chromium, address: str, steps: int, screenshot: Path) -> Row:

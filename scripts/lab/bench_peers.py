@@ -77,7 +77,8 @@ def main(folder: Path, model: str, output: Path, engines: tuple[str, ...], repea
     medians = {name: median(seconds) for name, seconds in times.items()}
     report = described([name for name in PACKAGES if not name.startswith("onnx") or name in engines])
     report["commands"].append("python -m scripts.lab.bench_peers " + " ".join(sys.argv[1:]))
-    row = {"model": model, "median_seconds": medians, "back_to_back_seconds": alone, "run_seconds": times}
+    row: dict[str, Any] = {"model": model, "median_seconds": medians, "back_to_back_seconds": alone}
+    row["run_seconds"] = times
     (first, expected), *others = [(name, found) for name, (_, found) in made.items()] or [("", None)]
     row["dB"] = {f"{name} to {first}": round(psnr(expected, found), 1) for name, found in others}
     report["rows"].append(row)
@@ -110,7 +111,7 @@ def inputs_of(unet: Any) -> dict[str, Array]:
     }
 
 
-class Noise(torch.nn.Module):
+class Noise(torch.nn.Module):  # type: ignore[misc]
     """A U-Net whose result is a tensor."""
 
     def __init__(self, unet: Any) -> None:

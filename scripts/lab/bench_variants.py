@@ -175,14 +175,16 @@ def _direct(op: Any, weights: Any, gpu: Gpu) -> Variants:
 
 def _by_winograd(op: Any, weights: Any, gpu: Gpu) -> Variants:
     variants: Variants = {}
-    load = weights.astype(np.float32)
-    filter_ = transformed_filter(lambda: load, *weights.shape[::3], 4, gpu, "w4", "int8")
+    load, outer = weights.astype(np.float32), (weights.shape[0], weights.shape[3])
+    filter_ = transformed_filter(lambda: load, *outer, 4, gpu, "w4", "int8")
+
+    def winograds(tile: Tile) -> Callable[[Value], list[Dispatch]]:
+        return lambda y: winograd(replace(op, y=y), filter_, 4, gpu, size=tile)
+
     few = tile_count(op, 4) * op.filter.columns < 1 << 17
     for tile in (*PLAIN, *(SHORT if few else SHORT[:5]), *DEEP):
         if _fits(tile, gpu, False):
-            variants[f"winograd {tile}"] = lambda y, t=tile: winograd(
-                replace(op, y=y), filter_, 4, gpu, size=t
-            )
+            variants[f"winograd {tile}"] = winograds(tile)
     return variants
 
 

@@ -58,11 +58,12 @@ def main(
         with tempfile.TemporaryDirectory() as folder:
             path, recipe = write_network(name, Path(folder))
             operations = len(tflite.read(path).main.ops)
-            row = {"recipe": recipe, "operations": operations, "bytes": path.stat().st_size, "releases": {}}
-            asked[name.partition(":")[0]] = row
+            said = dict[str, Any]()
+            row = {"recipe": recipe, "operations": operations, "bytes": path.stat().st_size}
+            asked[name.partition(":")[0]] = row | {"releases": said}
             for litert in every:
-                row["releases"][litert.version] = ask(path, operations, litert, conditions)
-                click.echo(f"{name} {litert.version}: {row['releases'][litert.version]}", err=True)
+                said[litert.version] = ask(path, operations, litert, conditions)
+                click.echo(f"{name} {litert.version}: {said[litert.version]}", err=True)
                 figures = {"commands": commands, "adapter": adapter.name, "networks": asked}
                 save_figures(output, figures, "graph_rewrites", "msd/compress/encoding", "msd/graph")
 

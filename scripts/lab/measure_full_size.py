@@ -86,7 +86,8 @@ def expected(source: Path, component: str, inputs: dict[str, Array]) -> Array:
     kind: Any = {"text_encoder": CLIPTextModel, "unet": UNet2DConditionModel, "vae_decoder": AutoencoderKL}
     folder = {"vae_decoder": "vae"}.get(component, component)
     module = kind[component].from_pretrained(source / folder, torch_dtype=torch.float32).eval()
-    return reference({folder: module}, component, inputs)
+    outputs: Array = reference({folder: module}, component, inputs)
+    return outputs
 
 
 def one(

@@ -63,7 +63,7 @@ def _checkpoints(folder: Path) -> dict[str, Path]:
 def _measure(checkpoint: Path, recipe: str, folder: Path) -> dict[str, Any]:
     """Return the distances of every kind of image, scheduler and strength; prints each."""
     case, rows = converted(checkpoint, recipe), {}
-    kinds = [("inpainting", True, INPAINTING)]
+    kinds: list[tuple[str, bool, tuple[str, ...]]] = [("inpainting", True, INPAINTING)]
     if checkpoint.name != "inpainting":
         kinds.insert(0, ("image to image", False, tuple(KINDS)))
     for kind, masked, schedulers in kinds:

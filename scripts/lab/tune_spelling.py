@@ -47,7 +47,7 @@ from msd.graph.prediction.traffic import traffic
 from msd.graph.rewrite import Target
 from msd.graph.rewrite.spelling import FORMS, Spelling, find_spelling
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION
-from msd.models.networks import networks, read_configs, size_of
+from msd.models.networks import Configs, networks, read_configs, size_of
 from msd.models.structure import Structure
 from msd.models.structure_cache import structure_of
 from msd.run.runners import adapter
@@ -116,7 +116,7 @@ def main(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             turning = stack.enter_context(InTurn(network, folder, precision, turns))
             search = Search(turning, KEEP[by], turning.prepare, report)
-            facts |= {"gpu": gpu_name() or turning.conditions.adapter.name, "precision": precision}
+            facts |= {"gpu": gpu_name() or turning.adapter.name, "precision": precision}
             facts |= {"turns": turns, "ai-edge-litert": version("ai-edge-litert")}
         if measure:
             search.best = replace(find_spelling(measure), name="")
@@ -141,7 +141,7 @@ def structure_of_model(model: str, component: str) -> Structure:
     """Return the structure of a public model's component, or of a checkpoint's."""
     described = CONFIGS / "models" / f"{model}.toml"
     if described.exists():
-        configs = read_configs(STABLE_DIFFUSION, tomllib.loads(described.read_text("utf-8")))
+        configs: Configs = read_configs(STABLE_DIFFUSION, tomllib.loads(described.read_text("utf-8")))
     else:
         configs = open_checkpoint(Path(model)).configs
     size = size_of(STABLE_DIFFUSION, configs)
@@ -190,7 +190,8 @@ class InTurn:
 
     def __init__(self, network: SpelledNetwork, folder: Path, precision: Any, turns: int) -> None:
         self.network, self.folder, self.turns = network, folder, turns
-        self.conditions = Conditions(precision=precision, adapter=adapter.find())
+        self.adapter = adapter.find()
+        self.conditions = Conditions(precision=precision, adapter=self.adapter)
         self.inputs: dict[str, Array] = {}
         self.standard: dict[str, Array] = {}
         self.opened: dict[Spelling, GpuProcess] = {}
@@ -292,8 +293,9 @@ def profile(
     lines += [f"{construct} = {_value(best[construct])}" for construct in FORMS]
     lines += ["", "[measured]", *(f"{_key(k)} = {_value(v)}" for k, v in facts.items() if v is not None)]
     for each in tried:
-        row = {"change": each.change, "against": dict(each.against.forms), "ratio": each.ratio}
-        row |= {"costs": each.costs and [*each.costs], "decibels": each.decibels, "failure": each.failure}
+        row: dict[str, Any] = {"change": each.change, "against": dict(each.against.forms)}
+        row |= {"ratio": each.ratio, "costs": each.costs and [*each.costs]}
+        row |= {"decibels": each.decibels, "failure": each.failure}
         lines += ["", "[[measured.tried]]", *(f"{k} = {_value(v)}" for k, v in row.items() if v is not None)]
     return "\n".join(lines) + "\n"
 

@@ -11,16 +11,21 @@ import numpy as np
 import pytest
 
 from msd.errors import BadBundle
+from msd.files import schema
 from msd.gpu import store
 from msd.gpu.assemble import Named, assemble
 from msd.gpu.kernels.pointwise import Strided, compute
 from msd.gpu.program import Program
 from msd.gpu.session import Session
-from msd.gpu.store import NAME, read_program, write_program
+from msd.gpu.store import NAME, read_program, store_program
 from msd.gpu.value import Value
 from tests.webgpu_device import constant, device
 
 NUMBERS = np.arange(1000, dtype=np.float32)
+
+
+def write(program: Program, folder: Path) -> None:
+    (folder / NAME).write_text(schema.dump(store_program(program, folder, half=False)), "utf-8")
 
 
 def product() -> Program:
@@ -36,7 +41,7 @@ def test_a_program_that_is_read_again_computes_the_same(
     shard: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "SHARD_BYTES", shard)
-    write_program(product(), tmp_path, half=False)
+    write(product(), tmp_path)
     assert len(list(tmp_path.glob("*.bin"))) == -(-4000 // shard)
     x = np.linspace(-1, 1, 1000, dtype=np.float32).reshape(10, 100)
     with Session(read_program(tmp_path), device()) as session:
@@ -56,7 +61,7 @@ def test_activations_in_several_buffers_compute_the_same(tmp_path: Path) -> None
     named = [Named(value, (1000,), "float32") for value in (x, y)]
     program = assemble(dispatches, {"x": named[0]}, {"y": named[1]}, gpu)
     assert len(program.buffers) == 5
-    write_program(program, tmp_path, half=False)
+    write(program, tmp_path)
     x_values = np.linspace(-1, 1, 1000, dtype=np.float32)
     with Session(read_program(tmp_path), device()) as session:
         for _ in range(2):
@@ -64,7 +69,7 @@ def test_activations_in_several_buffers_compute_the_same(tmp_path: Path) -> None
 
 
 def test_a_flipped_bit_in_a_shard_is_refused(tmp_path: Path) -> None:
-    write_program(product(), tmp_path, half=False)
+    write(product(), tmp_path)
     shard = next(tmp_path.glob("*.bin"))
     content = bytearray(shard.read_bytes())
     content[77] ^= 1
@@ -74,7 +79,7 @@ def test_a_flipped_bit_in_a_shard_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_shard_is_named(tmp_path: Path) -> None:
-    write_program(product(), tmp_path, half=False)
+    write(product(), tmp_path)
     shard = next(tmp_path.glob("*.bin"))
     shard.unlink()
     with pytest.raises(BadBundle, match=rf"{shard.name} cannot be read"):
@@ -117,7 +122,7 @@ def _mistyped(value: dict[str, Any]) -> None:
     ],
 )
 def test_a_damaged_description_is_refused(damage: Any, message: str, tmp_path: Path) -> None:
-    write_program(product(), tmp_path, half=False)
+    write(product(), tmp_path)
     value = json.loads((tmp_path / NAME).read_text())
     damage(value)
     (tmp_path / NAME).write_text(json.dumps(value))

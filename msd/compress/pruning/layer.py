@@ -72,17 +72,11 @@ def _windows_of(op: Op, x: Array) -> Array:
     return _windows(x, (height, width), strides, dilations, op.attrs["padding"] == "SAME")
 
 
-def patches(x: Array, kernel: Pair, strides: Pair, dilations: Pair, same: bool) -> Array:
-    """Return the windows of `x` (batch, height, width, channels), each as a row of the kernel's order.
+def _windows(x: Array, kernel: Pair, strides: Pair, dilations: Pair, same: bool) -> Array:
+    """Return a view of the windows, (batch, height, width, channels, height, width).
 
     Padding "SAME" is TensorFlow's: of an odd number of pixels, one more goes to the end.
     """
-    windows = _windows(x, kernel, strides, dilations, same)
-    return windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, kernel[0] * kernel[1] * x.shape[3])
-
-
-def _windows(x: Array, kernel: Pair, strides: Pair, dilations: Pair, same: bool) -> Array:
-    """Return a view of the windows, (batch, height, width, channels, height, width)."""
     reach = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
     if same:
         sizes = zip(x.shape[1:3], strides, reach, strict=True)

@@ -13,6 +13,7 @@ from math import prod
 
 from msd.compress.pruning.layout import Refine, Shape, UnitLayout, Unprunable
 from msd.graph.ir import Op, Tensor
+from msd.graph.ir.opset import BINARY, UNARY
 
 Found = list[tuple[int, UnitLayout]]
 Relation = Callable[[Op, int, UnitLayout], Found]
@@ -299,45 +300,8 @@ def lengthen(op: Op, place: int, layout: UnitLayout) -> Found:
     return [(-1 if place >= 0 else 0, layout.moved(shape, to, start))]
 
 
-ELEMENTWISE = [
-    "ABS",
-    "ADD",
-    "CAST",
-    "CEIL",
-    "COS",
-    "DEQUANTIZE",
-    "DIV",
-    "ELU",
-    "EXP",
-    "FLOOR",
-    "GELU",
-    "HARD_SWISH",
-    "LEAKY_RELU",
-    "LOG",
-    "LOGISTIC",
-    "MAXIMUM",
-    "MINIMUM",
-    "MUL",
-    "NEG",
-    "POW",
-    "RELU",
-    "RELU6",
-    "RELU_N1_TO_1",
-    "ROUND",
-    "RSQRT",
-    "SELECT",
-    "SELECT_V2",
-    "SIGN",
-    "SIN",
-    "SQRT",
-    "SQUARE",
-    "SQUARED_DIFFERENCE",
-    "SUB",
-    "TANH",
-]
-
 RELATIONS: dict[str, Relation] = {
-    **dict.fromkeys(ELEMENTWISE, elementwise),
+    **dict.fromkeys([*UNARY, *BINARY, "SELECT", "SELECT_V2"], elementwise),
     **dict.fromkeys(["RESHAPE", "EXPAND_DIMS", "SQUEEZE"], reshape),
     **dict.fromkeys(["MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"], reduce),
     **dict.fromkeys(["SPLIT", "SPLIT_V"], split),

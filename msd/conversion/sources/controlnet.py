@@ -21,7 +21,7 @@ from msd.conversion.sources.hub import is_id, local_controlnet
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint, BadConfig
 from msd.graph.ir.weights import Weights
-from msd.models.config import SIZES, ControlledUNetConfig, UNetConfig
+from msd.models.config import SIZES, AddedWidths, ControlledUNetConfig, UNetConfig
 from msd.models.control_config import HINT_CHANNELS, ControlNetConfig, FusedUNetConfig
 from msd.models.families import Component, Family, Part
 from msd.models.families.control import NAME, component_of_control, with_controls
@@ -184,17 +184,20 @@ def _config_by_shapes(where: str, tensors: Mapping[str, Weights], unet: UNetConf
         ),
         "context_width": middle.shape("transformer_blocks.0.attn2.to_k.weight", 2)[1],
         "linear_projection": projection is not None and len(projection.shape) == 2,
-        "pooled_width": None,
-        "size_width": None,
+        "added": _added(part, unet),
         "guidance_width": None,
         "middle": True,
         "hint_widths": tuple(_hint_widths(part.inside(f"{EMBEDDING}."))),
     }
-    if part.has("add_embedding"):
-        known["size_width"] = unet.size_width
-        both = part.shape("add_embedding.linear_1.weight", 2)[1]
-        known["pooled_width"] = both - SIZES * (unet.size_width or 0)
     return ControlNetConfig(**{f.name: getattr(unet, f.name) for f in fields(UNetConfig)} | known)
+
+
+def _added(part: NetworkTensors, unet: UNetConfig) -> AddedWidths | None:
+    """Return the widths of what a ControlNet adds to its timestep, with sizes as wide as the U-Net's."""
+    if not part.has("add_embedding"):
+        return None
+    both, size = part.shape("add_embedding.linear_1.weight", 2)[1], unet.added.size if unet.added else 0
+    return AddedWidths(both - SIZES * size, size)
 
 
 def _hint_widths(part: NetworkTensors) -> Iterator[int]:
@@ -209,12 +212,11 @@ def _hint_widths(part: NetworkTensors) -> Iterator[int]:
 def _require_fit(name: str, control: ControlNetConfig, unet: UNetConfig, scale: int) -> None:
     """Raise BadCheckpoint, naming both sides, for a ControlNet of another U-Net than the checkpoint's."""
     facts = (
-        ("addition_embed_type", *("text_time" if c.pooled_width else None for c in (control, unet))),
+        ("addition_embed_type", *("text_time" if c.added else None for c in (control, unet))),
         ("cross_attention_dim", control.context_width, unet.context_width),
         ("block_out_channels", control.channels, unet.channels),
         ("layers_per_block", control.resnets, unet.resnets),
-        ("the width of its pooled text", control.pooled_width, unet.pooled_width),
-        ("addition_time_embed_dim", control.size_width, unet.size_width),
+        ("the width of its pooled text", *(c.added.pooled if c.added else None for c in (control, unet))),
         ("in_channels", control.in_channels, unet.out_channels),
     )
     for key, own, wanted in facts:

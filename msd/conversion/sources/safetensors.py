@@ -55,11 +55,6 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 
 
-def open_file(path: Path) -> dict[str, Weights]:
-    """Return the tensors of a .safetensors file by name, as `read_contents` does."""
-    return read_contents(path).tensors
-
-
 def read_contents(path: Path) -> Contents:
     """Return the contents of a .safetensors file, with all float tensors as float32.
 

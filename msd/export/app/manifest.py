@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import msd
 from msd.bundle import Bundle, ConvertedFile, Source
@@ -200,18 +199,7 @@ def dump_manifest(manifest: AppManifest) -> str:
 
 def load_manifest(path: Path) -> AppManifest:
     """Return the manifest in a file; raises BadBundle for a file that is missing, newer or malformed."""
-    try:
-        manifest: AppManifest = schema.load(AppManifest, path, FORMAT, "an app's manifest", FORMAT)
-    except OSError as problem:
-        raise BadBundle(f"cannot read {path} ({problem.strerror})") from problem
-    except ValueError as problem:
-        raise BadBundle(str(problem)) from problem
-    return manifest
-
-
-def manifest_schema() -> dict[str, Any]:
-    """Return the JSON Schema of sd-manifest.json."""
-    return schema.document(AppManifest)
+    return schema.require(BadBundle, AppManifest, path, FORMAT, "an app's manifest", FORMAT)
 
 
 def _file(role: str, part: ConvertedFile) -> ModelFile:

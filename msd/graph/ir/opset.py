@@ -80,7 +80,7 @@ _OPTIONS_OF = {
 
 _COMMUTES = {"ADD", "MUL", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE"}
 
-_UNARY = [
+UNARY = [
     "ABS",
     "CEIL",
     "COS",
@@ -100,14 +100,17 @@ _UNARY = [
     "RSQRT",
     "SIGN",
     "SIN",
-    "SOFTMAX",
     "SQRT",
     "SQUARE",
     "TANH",
     "CAST",
     "DEQUANTIZE",
 ]
-_BINARY = ["ADD", "DIV", "FLOOR_DIV", "MAXIMUM", "MINIMUM", "MUL", "POW", "SQUARED_DIFFERENCE", "SUB"]
+"""Operators on each element of one tensor."""
+
+BINARY = ["ADD", "DIV", "FLOOR_DIV", "MAXIMUM", "MINIMUM", "MUL", "POW", "SQUARED_DIFFERENCE", "SUB"]
+"""Operators on each pair of elements of two tensors."""
+
 _COMPARE = [
     "EQUAL",
     "GREATER",
@@ -120,8 +123,8 @@ _COMPARE = [
 ]
 
 _INFER: dict[str, Infer] = {
-    **dict.fromkeys(_UNARY, shapes.same),
-    **dict.fromkeys([*_BINARY, *_COMPARE, "SELECT_V2"], shapes.broadcast),
+    **dict.fromkeys([*UNARY, "PRELU", "SOFTMAX"], shapes.same),
+    **dict.fromkeys([*BINARY, *_COMPARE, "SELECT_V2"], shapes.broadcast),
     **dict.fromkeys(["MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"], shapes.reduce),
     "BATCH_MATMUL": shapes.batch_matmul,
     "BROADCAST_TO": shapes.broadcast_to,
@@ -135,7 +138,6 @@ _INFER: dict[str, Infer] = {
     "FULLY_CONNECTED": shapes.fully_connected,
     "GATHER": shapes.gather,
     "PAD": shapes.pad,
-    "PRELU": shapes.same,
     "RESHAPE": shapes.reshape,
     "RESIZE_NEAREST_NEIGHBOR": shapes.resize,
     "RESIZE_BILINEAR": shapes.resize,

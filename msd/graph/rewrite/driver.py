@@ -34,8 +34,9 @@ skip = Skip
 
 @dataclass(frozen=True)
 class Rule:
-    """A rewrite of matches of a pattern. `shared`: inner results may have other readers and stay for them.
+    """A rewrite of matches of a pattern, whose `build` `takes` these of its tensors, and perhaps `target`.
 
+    `shared`: inner results may have other readers and stay for them.
     `spells`: the construct and the form of it that the rewrite writes, if another spelling does without it.
     """
 
@@ -43,8 +44,8 @@ class Rule:
     phases: tuple[str, ...]
     pattern: Pat
     build: Callable[..., Tensor | Skip]
+    takes: tuple[str, ...]
     shared: bool = False
-    wants_target: bool = False
     spells: tuple[str, str] | None = None
 
 
@@ -90,6 +91,8 @@ def rule(
 ) -> Callable[[Callable[..., Tensor | Skip]], Rule]:
     """Turn `def name(new, <names in the pattern>[, target])` into a rule of `phases` (space-separated).
 
+    It takes those of the names that it asks for.
+
     One that `spells` a construct in a form, as in ("gelu", "clipped"), runs if the target's spelling has it.
     """
 
@@ -99,8 +102,8 @@ def rule(
     def wrap(build: Callable[..., Tensor | Skip]) -> Rule:
         chosen = _checked_phases(build, phases)
         parameters = list(inspect.signature(build).parameters)
-        names = set(pattern.names())
-        if parameters[:1] != ["new"] or set(parameters[1:]) - {"target"} != names:
+        names = pattern.names()
+        if parameters[:1] != ["new"] or {*parameters[1:]} - {*names, "target"}:
             raise TypeError(
                 f"rule {build.__name__} takes {parameters}, but its pattern binds {['new', *sorted(names)]}"
             )
@@ -109,8 +112,8 @@ def rule(
             phases=chosen,
             pattern=pattern,
             build=build,
+            takes=tuple(parameters[1:]),
             shared=shared,
-            wants_target="target" in parameters,
             spells=_checked_form(build, spells),
         )
 
@@ -305,9 +308,9 @@ class _Driver:
             return Skip(reason)
         if not r.shared and (other := matched.shared(self.graph.outputs)):
             return Skip(f"the inner {other.kind} is also used elsewhere")
-        extra = {"target": self.target} if r.wants_target else {}
+        values = {**matched.tensors, "target": self.target}
         try:
-            result = r.build(new, **matched.tensors, **extra)
+            result = r.build(new, **{name: values[name] for name in r.takes})
         except Exception as problem:
             raise RuleError(f"{r.name} failed at {old!r}: {problem}") from problem
         if isinstance(result, Skip):

@@ -139,11 +139,6 @@ def dump_benchmark(benchmark: Benchmark) -> str:
     return schema.dump(benchmark)
 
 
-def benchmark_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a benchmark."""
-    return schema.document(Benchmark)
-
-
 def ratios(first: BundleMeasurements, second: BundleMeasurements) -> tuple[Ratio, ...]:
     """Return the ratios of the first bundle to the second, for every component and backend they share."""
     ours, theirs = _seconds(first), _seconds(second)

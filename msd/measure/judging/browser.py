@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from msd.errors import BadReport
 from msd.files import schema
@@ -114,15 +114,4 @@ class BrowserVerdict:
 
 def load_browser_verdict(path: Path) -> BrowserVerdict:
     """Return what a page saved; raises BadReport for a file that is missing, damaged or newer."""
-    try:
-        verdict: BrowserVerdict = schema.load(BrowserVerdict, path, FORMAT, "a page's verdict")
-    except OSError as problem:
-        raise BadReport(f"cannot read {path} ({problem.strerror})") from problem
-    except ValueError as problem:
-        raise BadReport(str(problem)) from problem
-    return verdict
-
-
-def browser_verdict_schema() -> dict[str, Any]:
-    """Return the JSON Schema of what a page saves."""
-    return schema.document(BrowserVerdict)
+    return schema.require(BadReport, BrowserVerdict, path, FORMAT, "a page's verdict")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from msd.files import schema
 from msd.gpu.peaks import Peaks
@@ -165,8 +164,3 @@ class KernelReport:
 def dump_kernel_report(report: KernelReport) -> str:
     """Return the report as JSON, ending in a newline."""
     return schema.dump(report)
-
-
-def kernel_report_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a report."""
-    return schema.document(KernelReport)

@@ -95,10 +95,9 @@ def load(folder: Path) -> Goldens:
     if not path.is_file():
         raise BadGoldens(f"{folder} has no goldens ({MANIFEST} is missing); {RENEW}")
     try:
-        goldens: Goldens = schema.load(Goldens, path, FORMAT, "a list of goldens")
+        return schema.load(Goldens, path, FORMAT, "a list of goldens")
     except (OSError, ValueError) as problem:
         raise BadGoldens(f"{problem}; restore it, or {RENEW}") from problem
-    return goldens
 
 
 def require_same_drawing(goldens: Goldens, suite: Suite, folder: Path) -> None:

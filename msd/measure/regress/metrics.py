@@ -14,9 +14,6 @@ from msd.graph.parity import decibels
 Pixels = npt.NDArray[np.uint8]
 """An image, (height, width, 3)."""
 
-WINDOW = 11
-"""The height and width of SSIM's window in pixels, as in Wang et al."""
-
 
 def psnr(golden: Pixels, new: Pixels) -> float:
     """Return 10·log10(255² / mean squared difference) in dB, infinite for equal images."""
@@ -28,7 +25,7 @@ def ssim(golden: Pixels, new: Pixels) -> float:
     """Return the mean structural similarity, at most 1, averaged over the three colours.
 
     As in Wang et al. (2004, doi 10.1109/TIP.2003.819861): Gaussian windows of 11 pixels, σ 1.5, K 0.01 and
-    0.03. Images must be at least `WINDOW` pixels high and wide.
+    0.03. Images must be at least as large as a window.
     """
     from skimage.metrics import structural_similarity
 

@@ -24,7 +24,7 @@ from typing import Any
 from msd.bundle import ImageDefaults
 from msd.errors import BadConfig
 from msd.files import bounded
-from msd.files.configs import CONFIGS, find_config, shipped_names
+from msd.files.configs import CONFIGS, find_config
 from msd.files.fingerprint import fingerprint
 from msd.files.toml_keys import require_known_keys
 from msd.run.runtime.request import Request
@@ -114,11 +114,6 @@ class Suite:
     thresholds: Thresholds
     reconverted: Thresholds | None = None
     description: str = ""
-
-
-def shipped() -> list[str]:
-    """Return the names of msd's own suites."""
-    return shipped_names(FOLDER)
 
 
 def find_suite(name_or_path: str) -> Path:

@@ -15,7 +15,7 @@ from msd.graph.prediction.faults import driver_faults, reported_findings
 from msd.graph.prediction.memory import estimate
 from msd.graph.prediction.partition import partition
 from msd.graph.prediction.registry import find_delegate
-from msd.graph.prediction.rules import predict
+from msd.graph.prediction.rules import predict, rules_of
 from msd.graph.prediction.rules.finding import Finding, Severity
 from msd.graph.prediction.size_limits import size_problems
 from msd.measure.judging.verdict import Verdict
@@ -88,6 +88,7 @@ def _prediction(model: Model, delegate: str, device: Device, release: str | None
         copied=sum(copy.bytes for copy in cut.copies),
         memory=MemoryEstimate(memory.weights_bytes, memory.activations_bytes, memory.timeline),
         traffic=counted_traffic(graph, device, delegate),
+        release=rules_of(delegate, release).release,
     )
 
 

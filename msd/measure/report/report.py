@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from msd.bundle import RunsOn
 from msd.errors import BadReport
@@ -80,6 +79,7 @@ class DelegatePrediction:
     `delegated` operations run on the GPU, in `kernels` delegate kernels; the graph is cut into `partitions`,
     including those on the CPU, and `copies` tensors with `copied` bytes in total cross between them.
     `traffic` is that of the file's first graph if all of it ran on the GPU; None in older reports.
+    The rules of `release` of the delegate's library predicted; empty in older reports.
     """
 
     delegate: str
@@ -92,6 +92,7 @@ class DelegatePrediction:
     copied: int
     memory: MemoryEstimate
     traffic: CountedTraffic | None = None
+    release: str = ""
 
     def count(self, severity: str) -> int:
         """Return how many findings are of `severity`."""
@@ -197,18 +198,7 @@ def dump_report(report: Report) -> str:
 
 def load_report(path: Path) -> Report:
     """Return the report in a JSON file; raises BadReport for one that is missing, newer or senseless."""
-    try:
-        report: Report = schema.load(Report, path, FORMAT, "a report of delegation-report")
-    except OSError as problem:
-        raise BadReport(f"cannot read {path} ({problem.strerror})") from problem
-    except ValueError as problem:
-        raise BadReport(str(problem)) from problem
-    return report
-
-
-def report_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a report."""
-    return schema.document(Report)
+    return schema.require(BadReport, Report, path, FORMAT, "a report of delegation-report")
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ CALLS = (
 def require_fit(configs: Mapping[str, Any]) -> None:
     """Raise BadCheckpoint for configurations, by component, that cannot work together."""
     text_encoder, unet = configs[TEXT_ENCODER.name], configs[UNET.name]
-    if unet.pooled_width is not None:
+    if unet.added is not None:
         raise BadCheckpoint(
             "unet/config.json says addition_embed_type = text_time, as Stable Diffusion XL's, and the other"
             " networks are those of Stable Diffusion 1.x or 2.x"

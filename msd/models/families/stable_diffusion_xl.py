@@ -88,7 +88,7 @@ def _calls() -> tuple[Call, ...]:
 def require_fit(configs: Mapping[str, Any]) -> None:
     """Raise BadCheckpoint for configurations, by component, that cannot work together."""
     first, second, unet = (configs[each.name] for each in (TEXT_ENCODER, TEXT_ENCODER_2, UNET))
-    if unet.pooled_width is None:
+    if unet.added is None:
         raise BadCheckpoint(
             "unet/config.json says addition_embed_type = None, and the U-Net of Stable Diffusion XL has"
             " text_time"
@@ -103,7 +103,7 @@ def require_fit(configs: Mapping[str, Any]) -> None:
         ("text_encoder and text_encoder_2", "hidden_size together", first.width + second.width),
     )
     _require_equal(
-        ("unet", "projection_class_embeddings_input_dim, less six sizes,", unet.pooled_width),
+        ("unet", "projection_class_embeddings_input_dim, less six sizes,", unet.added.pooled),
         ("text_encoder_2", "projection_dim", second.pooled),
     )
     for component in (VAE_ENCODER, PREVIEW_DECODER, VAE_DECODER):

@@ -54,10 +54,9 @@ def probed(environment: Mapping[str, str], devices: list[Path]) -> ProbeResult:
 
 def _recall(path: Path) -> ProbeResult | None:
     try:
-        kept: RememberedProbe = schema.load(RememberedProbe, path, FORMAT, "a probe's result")
+        return schema.load(RememberedProbe, path, FORMAT, "a probe's result").result
     except (OSError, ValueError):
         return None
-    return kept.result
 
 
 def _remember(path: Path, result: ProbeResult) -> None:

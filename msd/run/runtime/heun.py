@@ -36,15 +36,4 @@ class Heun(SecondOrder):
 
     def _again(self, timestep: float, sigma: float, half: float) -> Step:
         """Return the whole step from the saved latents, by the mean of the slopes at both ends."""
-        slope = slope_at(self.diffusion, timestep, sigma)
-        return Step(
-            timestep=timestep,
-            latent=half * slope.derivative[0],
-            output=half * slope.derivative[1],
-            clean_latent=slope.clean[0],
-            clean_output=slope.clean[1],
-            saved=1.0,
-            history=(half,),
-            scale=slope.scale,
-            sigma=sigma,
-        )
+        return replace(self._whole(timestep, sigma, half), history=(half,))

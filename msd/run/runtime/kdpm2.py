@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from msd.run.runtime.euler import euler_step, slope_at
+from msd.run.runtime.euler import euler_step
 from msd.run.runtime.euler_ancestral import ancestral
 from msd.run.runtime.second_order import SecondOrder
 from msd.run.runtime.sigmas import NoiseLevels, timesteps_of
@@ -48,18 +48,7 @@ class Kdpm2(SecondOrder):
 
         An image that is put back before it gets the noise of the step's end, as diffusers has it.
         """
-        slope = slope_at(self.diffusion, timestep, middle)
-        return Step(
-            timestep=timestep,
-            latent=length * slope.derivative[0],
-            output=length * slope.derivative[1],
-            clean_latent=slope.clean[0],
-            clean_output=slope.clean[1],
-            saved=1.0,
-            noise=noise,
-            scale=slope.scale,
-            sigma=end,
-        )
+        return replace(self._whole(timestep, middle, length), noise=noise, sigma=end)
 
 
 @dataclass(frozen=True)

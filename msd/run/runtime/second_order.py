@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, settings_in, without
+from msd.run.runtime.euler import slope_at
 from msd.run.runtime.sigmas import NoiseLevels, VisitedSigmas
 from msd.run.runtime.step import Step, StepTable, first_step, step_table
 
@@ -33,3 +34,17 @@ class SecondOrder(VisitedSigmas):
 
     def _steps(self, levels: NoiseLevels) -> Iterator[Step]:
         raise NotImplementedError
+
+    def _whole(self, timestep: float, sigma: float, length: float) -> Step:
+        """Return a step from the saved latents, `length` of noise along the slope at `sigma`."""
+        slope = slope_at(self.diffusion, timestep, sigma)
+        return Step(
+            timestep=timestep,
+            latent=length * slope.derivative[0],
+            output=length * slope.derivative[1],
+            clean_latent=slope.clean[0],
+            clean_output=slope.clean[1],
+            saved=1.0,
+            scale=slope.scale,
+            sigma=sigma,
+        )

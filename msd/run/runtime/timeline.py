@@ -85,13 +85,7 @@ class Timeline:
 
 def load_timeline(path: Path) -> Timeline:
     """Return the timeline in a JSON file; raises BadReport for one that is missing, newer, or invalid."""
-    try:
-        timeline: Timeline = schema.load(Timeline, path, FORMAT, "a timeline")
-    except OSError as error:
-        raise BadReport(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise BadReport(str(error)) from error
-    return timeline
+    return schema.require(BadReport, Timeline, path, FORMAT, "a timeline")
 
 
 class TimelineRecorder:

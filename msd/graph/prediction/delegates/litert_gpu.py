@@ -1,6 +1,7 @@
 """The operators that LiteRT 2.3.0's GPU accelerator supports: ML Drift's default front end.
 
-The rows follow `IsSupported` of each parser in `SOURCE`, and the file `SHARED` that some of them call.
+The rows follow `IsSupported` of each parser in `SOURCE`, and what some of them call in TensorFlow Lite's
+gpu_compatibility.cc.
 MEASURED marks checks that are not in the source: the delegate accepts the operator, then rejects the graph.
 """
 
@@ -89,7 +90,6 @@ from msd.graph.prediction.rules.sparsity import REWRITE, dense_constants
 from msd.graph.prediction.rules.types import FLOAT, litert_types, nightly_types, runtime_types
 
 SOURCE = "ml_drift_delegate/tflite/model_builder.cc"
-SHARED = "tflite/tools/versioning/gpu_compatibility.cc"
 MEASURED = "measured with ai-edge-litert 2.3.0"
 
 Row = tuple[Check, ...]

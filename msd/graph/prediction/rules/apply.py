@@ -19,9 +19,14 @@ def predict(model: Model, delegate: str, release: str | None = None) -> tuple[Fi
     right as far as the rules know. `release` of the delegate's library: None for the one that msd installs.
     Raises BadConfig for a delegate without rules, and for a release older than all with rules.
     """
+    return tuple(_findings(model, rules_of(delegate, release)))
+
+
+def rules_of(delegate: str, release: str | None = None) -> RuleSet:
+    """Return the rules that judge by a release of the delegate's library; raises as `predict` does."""
     rules = find_delegate(delegate).rules
     wanted = release or rules.default
-    return tuple(_findings(model, rules.under(wanted) if wanted else rules))
+    return rules.under(wanted) if wanted else rules
 
 
 def _findings(model: Model, rules: RuleSet) -> Iterator[Finding]:
