@@ -76,9 +76,10 @@ def written(structure: Path, path: Path, recipe: str) -> dict[str, Any]:
 
 def in_turn(engine: str, paths: Mapping[str, Path], repeats: int) -> dict[str, Any]:
     """Return each network's seconds and GPU memory."""
-    start = partial(ENGINES[engine], conditions=Conditions(precision="fp16", adapter=adapter.find()))
+    conditions = Conditions(precision="fp16", adapter=adapter.find())
     with ThreadPoolExecutor(len(paths)) as pool:
-        runners = dict(zip(paths, pool.map(start, paths.values()), strict=True))
+        opened = pool.map(lambda path: ENGINES[engine](path, conditions), paths.values())
+        runners = dict(zip(paths, opened, strict=True))
     try:
         runs = [partial(once, each, random_inputs(each.inputs.values())) for each in runners.values()]
         times = dict(zip(runners, take_turns(runs, repeats), strict=True))

@@ -59,7 +59,7 @@ def main(folder: Path, model: str, output: Path, engines: tuple[str, ...], repea
         write_random(load_structure(folder / model / "unet.zip"), path, "unet", "gpu-w8")
         unet = make_unet(config)
         inputs = inputs_of(unet)
-        peers = {
+        peers: dict[str, Callable[[], tuple[Run, Array]]] = {
             "onnxruntime-webgpu": lambda: onnx_run(unet, inputs, Path(work) / "unet.onnx"),
             "torch eager": lambda: torch_run(unet, Noise(unet), inputs),
             "torch compiled": lambda: torch_run(unet, torch.compile(Noise(unet)), inputs),
@@ -79,8 +79,9 @@ def main(folder: Path, model: str, output: Path, engines: tuple[str, ...], repea
     report["commands"].append("python -m scripts.lab.bench_peers " + " ".join(sys.argv[1:]))
     row: dict[str, Any] = {"model": model, "median_seconds": medians, "back_to_back_seconds": alone}
     row["run_seconds"] = times
-    (first, expected), *others = [(name, found) for name, (_, found) in made.items()] or [("", None)]
-    row["dB"] = {f"{name} to {first}": round(psnr(expected, found), 1) for name, found in others}
+    first = next(iter(made), "")
+    others = {name: psnr(made[first][1], found) for name, (_, found) in made.items() if name != first}
+    row["dB"] = {f"{name} to {first}": round(decibels, 1) for name, decibels in others.items()}
     report["rows"].append(row)
     save_figures(output, report, "msd/gpu", indent=1)
     for name, seconds in medians.items():

@@ -42,7 +42,7 @@ from scripts.figures import save_figures
 from scripts.judge_full_size import draw, write_random
 from scripts.lab.bench_engine import ENGINES, described, distances, once, reference, take_turns
 
-NETWORKS = {
+NETWORKS: dict[str, CompactConfig | RrdbConfig] = {
     "REALESRGAN_ANIMAVIDEOV3_UP4X": CompactConfig(scale=4, features=64, convs=16),
     "REALESRGAN_X4PLUS_UP4X": RrdbConfig(scale=4, features=64, growth=32, blocks=23),
 }

@@ -99,10 +99,12 @@ def tiled(decode: Decode, latents: Array, overlap: int, correct: Correct = lambd
     """Return the image (1, 3, rows, columns) of tiles, each corrected by its place in pixels."""
 
     def run(rows: slice, columns: slice) -> Array:
-        at = tuple(slice(SCALE * each.start, SCALE * each.stop) for each in (rows, columns))
-        return correct(decode(latents[:, :, rows, columns]), at)[0].transpose(1, 2, 0)  # type: ignore[arg-type]
+        down, across = (slice(SCALE * each.start, SCALE * each.stop) for each in (rows, columns))
+        corrected: Array = correct(decode(latents[:, :, rows, columns]), (down, across))
+        turned: Array = corrected[0].transpose(1, 2, 0)
+        return turned
 
-    strips = joined_rows(*latents.shape[2:], Tiling(TILE, TILE, overlap), SCALE, run)
+    strips = joined_rows(latents.shape[2], latents.shape[3], Tiling(TILE, TILE, overlap), SCALE, run)
     return np.concatenate(list(strips)).transpose(2, 0, 1)[None]
 
 
@@ -110,7 +112,8 @@ def levelled(tile: Array, wanted: Array) -> Array:
     """Return a tile with the mean and the deviation of each colour of another."""
     moments = [(each.mean((2, 3), keepdims=True), each.std((2, 3), keepdims=True)) for each in (tile, wanted)]
     (mean, deviation), (wanted_mean, wanted_deviation) = moments
-    return (tile - mean) / deviation * wanted_deviation + wanted_mean
+    levelled: Array = (tile - mean) / deviation * wanted_deviation + wanted_mean
+    return levelled
 
 
 def shrunk(planes: Array, side: int) -> Array:
