@@ -35,7 +35,7 @@ FORMAT, OLDEST = 3, 2
 MANIFEST = "manifest.json"
 FOREIGN = "{} has the interface {}, another program's; convert without --interface for msd's own use"
 LARGEST = 1e6
-HASHED = 1 << 24
+HASHED = 1 << 23
 """Bytes that are hashed at a time: between them a thread waits for others that run Python."""
 COMPUTED_WITH: dict[str, tuple[type, ...]] = {
     "cosine_first": (bool,),

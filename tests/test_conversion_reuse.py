@@ -194,6 +194,18 @@ def test_what_no_manifest_names_stays_and_is_said(source: Path, out: Path) -> No
     assert converted(source, out, replace(SETTINGS, force=True))[0].conversion.remarks == ()
 
 
+def test_the_largest_file_is_written_first(source: Path, tmp_path: Path) -> None:
+    order = dict[str, None]()
+
+    def note(component: str, what: str, done: int, total: int) -> None:
+        order.update({component: None} if what == "writing" else {})
+
+    manifest = convert(source, tmp_path / "new", SETTINGS, note)
+    sizes = [manifest.components[name].bytes for name in order]
+    assert sizes == sorted(sizes, reverse=True)
+    assert [*manifest.components] == [*COMPONENTS]
+
+
 def test_older_manifests_say_less(source: Path, out: Path) -> None:
     manifest = json.loads((out / "manifest.json").read_text())
     for part in manifest["components"].values():

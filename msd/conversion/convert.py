@@ -161,8 +161,8 @@ def write_components(
         written = dict[str, Future[WrittenComponent]]()
         for name in sorted(names, key=lambda name: -prepared[name].weights):
             read_back = write(prepared.pop(name), folder, job.settings.jobs, stages[name])
-            written[name] = reader.submit(described, name, read_back)
             settle()
+            written[name] = reader.submit(described, name, read_back)
         return {name: written[name].result() for name in names}
 
 
