@@ -42,8 +42,8 @@ def _shifted_bias(w: Weights, b: Weights, shift: Weights) -> Weights:
     """Return b + w . shift, computed when the file is written."""
 
     def change(bias: Array) -> Array:
-        matrix = np.asarray(w.load(), np.float32).reshape(w.shape[0], -1)
         by = np.asarray(shift.load(), np.float32).reshape(-1)
-        return np.asarray(bias + matrix @ by, np.float32)
+        products = [np.asarray(rows, np.float32).reshape(len(rows), -1) @ by for _, rows in w.blocks()]
+        return np.asarray(bias + np.concatenate(products), np.float32)
 
     return b.map(f"+ w . ({shift.history})", change)

@@ -35,6 +35,8 @@ FORMAT, OLDEST = 3, 2
 MANIFEST = "manifest.json"
 FOREIGN = "{} has the interface {}, another program's; convert without --interface for msd's own use"
 LARGEST = 1e6
+HASHED = 1 << 23
+"""Bytes that are hashed at a time: between them a thread waits for others that run Python."""
 COMPUTED_WITH: dict[str, tuple[type, ...]] = {
     "cosine_first": (bool,),
     "frequency_shift": (int, float),
@@ -305,8 +307,13 @@ def dump_manifest(manifest: Manifest) -> str:
 
 def file_facts(path: Path) -> File:
     """Return a file's SHA-256 and size, reading one piece at a time; raises OSError."""
-    with path.open("rb") as stream:
-        return File(hashlib.file_digest(stream, "sha256").hexdigest(), path.stat().st_size)
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb", buffering=0) as stream:
+        piece = memoryview(bytearray(min(HASHED, path.stat().st_size + 1)))
+        while count := stream.readinto(piece):
+            digest.update(piece[:count])
+            size += count
+    return File(digest.hexdigest(), size)
 
 
 def _check_names(path: Path, manifest: Manifest) -> None:

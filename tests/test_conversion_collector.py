@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import pytest
 
-from msd.conversion.collector import paused_collector
+from msd.conversion.collector import paused_collector, settled_memory
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -22,3 +23,22 @@ def test_a_pause_ends_as_it_began(enabled: bool) -> None:
         assert gc.isenabled() == enabled
     finally:
         (gc.enable if was_enabled else gc.disable)()
+
+
+class Link:
+    """One that can be part of a cycle."""
+
+    me: Link
+
+
+def test_graphs_are_freed_once_they_are_done_with() -> None:
+    before, link = gc.get_freeze_count(), Link()
+    link.me, gone = link, weakref.ref(link)
+    with settled_memory() as settle:
+        assert gc.get_freeze_count() > before
+        del link
+        gc.collect()
+        assert gone() is not None
+        settle()
+        assert gone() is None
+    assert gc.get_freeze_count() == 0

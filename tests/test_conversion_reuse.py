@@ -181,6 +181,31 @@ def test_a_manifest_that_is_none(source: Path, out: Path, text: str) -> None:
     assert converted(source, out, replace(SETTINGS, force=True))[1] == set(COMPONENTS)
 
 
+def test_what_no_manifest_names_stays_and_is_said(source: Path, out: Path) -> None:
+    (out / "manifest.json").write_text("{")
+    (out / "text_encoder_2.tflite").write_text("another model's")
+    (out / "tokenizer_2").mkdir()
+    manifest, _ = converted(source, out, replace(SETTINGS, force=True))
+    assert manifest.conversion.remarks == (
+        f"text_encoder_2.tflite, tokenizer_2 in {out} stay as they are: no manifest.json that can be read"
+        " says what wrote them",
+    )
+    assert (out / "text_encoder_2.tflite").read_text() == "another model's"
+    assert converted(source, out, replace(SETTINGS, force=True))[0].conversion.remarks == ()
+
+
+def test_the_largest_file_is_written_first(source: Path, tmp_path: Path) -> None:
+    order = dict[str, None]()
+
+    def note(component: str, what: str, done: int, total: int) -> None:
+        order.update({component: None} if what == "writing" else {})
+
+    manifest = convert(source, tmp_path / "new", SETTINGS, note)
+    sizes = [manifest.components[name].bytes for name in order]
+    assert sizes == sorted(sizes, reverse=True)
+    assert [*manifest.components] == [*COMPONENTS]
+
+
 def test_older_manifests_say_less(source: Path, out: Path) -> None:
     manifest = json.loads((out / "manifest.json").read_text())
     for part in manifest["components"].values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,12 +26,18 @@ def unloaded(*shape: int) -> Weights:
     return Weights(shape, np.dtype("float32"), load, "checkpoint")
 
 
+def in_file(array: Array, read: Callable[[], Array] | None = None) -> Weights:
+    """Weights of a file that can be read a few rows at a time."""
+    read = read or (lambda: array)
+    return Weights.stored(array.shape, array.dtype, read, "file", lambda first, stop: array[first:stop])
+
+
 @settings(max_examples=80)
 @given(st.data())
 def test_a_chain_of_descriptions_is_what_numpy_does(data: st.DataObject) -> None:
     """Transformations in any order, on three axes, read as a whole and in blocks."""
     array = normal(4, 6, 2, seed=5)
-    weights = Weights.of(array)
+    weights = data.draw(st.sampled_from([Weights.of(array), in_file(array)]))
     for _ in range(data.draw(st.integers(1, 5))):
         changes = ["transpose", "slice", "reshape", "astype", "combine", "map_each", "joined"]
         what = data.draw(st.sampled_from(changes))
@@ -85,6 +92,30 @@ def test_rearranging_after_a_change_reads_what_was_stored() -> None:
     weights = Weights(stored.shape, stored.dtype, lambda: stored, "w").astype("float32").transpose((1, 0))
     assert np.shares_memory(weights.read(), stored)
     assert np.array_equal(weights.load(), stored.T.astype(np.float32))
+
+
+def whole() -> Array:
+    raise AssertionError("read as a whole")
+
+
+def test_what_keeps_its_rows_is_read_a_few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("msd.graph.ir.weights.BLOCK", 64 * 6)
+    monkeypatch.setattr("msd.graph.ir.weights.BLOCKS", 1)
+    array = normal(200, 2, 3).astype(np.float16)
+    there = in_file(array, whole).transpose((1, 2, 0)).map_each("negative", np.negative)
+    weights = there.transpose((2, 1, 0)).slice(0, 10, 190).slice(1, 1, 3).reshape((180, 1, 4))
+    wanted = -array.transpose(0, 2, 1)[10:190, 1:3].reshape(180, 1, 4).astype(np.float32)
+    assert [start for start, _ in weights.blocks()] == [0, 64, 128]
+    assert np.array_equal(weights.load(), wanted)
+
+
+@pytest.mark.parametrize("change", ["transpose", "reshape"])
+def test_what_has_other_rows_is_read_as_a_whole(change: str) -> None:
+    array = normal(4, 6)
+    weights = in_file(array, lambda: array + 1)
+    shape = (1, 0) if change == "transpose" else (3, 8)
+    other = weights.transpose(shape) if change == "transpose" else weights.reshape(shape)
+    assert np.array_equal(other.load(), getattr(array + 1, change)(shape))
 
 
 def test_a_change_that_is_not_of_single_elements_is_found() -> None:

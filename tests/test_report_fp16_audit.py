@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graph_rewrites
-from msd.compress.calibration.ranges import CURES, LARGEST, SMALLEST_NORMAL, Range, audit
+from msd.compress.calibration.ranges import CURES, LARGEST, SMALLEST_NORMAL, Range, audit, magnitudes
 from msd.compress.encoding.encode import encode
 from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
@@ -55,6 +55,14 @@ def test_the_numbers_are_numpys(tmp_path: Path) -> None:
     assert found["MEAN"].largest == pytest.approx((hidden**2).mean((1, 2)).max(), rel=1e-5)
     assert found["MEAN"].sums == pytest.approx((hidden**2).sum((1, 2)).max(), rel=1e-5)
     assert [f.op for f in audit(tmp_path / "model.tflite", [{"x": X}])] == [0, 1, 2]
+
+
+def test_magnitudes_are_those_of_the_audit(tmp_path: Path) -> None:
+    found = by_kind(written(build(spell, x=X.shape), tmp_path), {"x": X})
+    graph = build(spell, x=X.shape)
+    named = [op.outputs[0] for op in graph.ops if op.kind != "MEAN"]
+    wanted = {t.name: found[t.maker.kind].largest for t in named}
+    assert magnitudes(graph, named, [{"x": X}]) == pytest.approx(wanted, rel=1e-6)
 
 
 def test_int8_weights_count_as_what_they_mean(tmp_path: Path) -> None:

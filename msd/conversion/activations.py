@@ -3,42 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
+from msd.compress.calibration.activations import watch
 from msd.compress.calibration.image_inputs import scene_inputs
-from msd.compress.calibration.ranges import LARGEST, audit
+from msd.compress.calibration.ranges import LARGEST, magnitudes
 from msd.conversion.job import Job
 from msd.conversion.trace import traced_model
-from msd.files.scratch import scratch_folder
-from msd.graph import tflite
-from msd.graph.ir import Graph
+from msd.graph.ir import Graph, Model
+from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array
 from msd.graph.rewrite import apply
-from msd.run.runners.interpreter import Interpreter
 
 RULE = "scale_activations"
 CELLS = 16
 """The most rows and columns of the latents that are decoded: activations do not grow with an image."""
 
 PIECE = 8 << 20
-"""The most weights that are in memory at a time while a decoder is measured."""
+"""The most weights that are in memory at a time while an autoencoder is measured."""
 
 Reached = Mapping[str, float]
 """The largest magnitude of each activation, by the name of its tensor."""
 
 
-def measured(job: Job, names: Iterable[str]) -> dict[str, Reached]:
-    """Return what the activations of those components reach, on one image, that the family says may overflow.
+def measured(job: Job, names: Iterable[str], pool: Executor) -> dict[str, Future[Reached]]:
+    """Return what `pool` finds the activations of those components to reach, on one image, that the family
+    says may overflow.
 
     The image is one of the demo's scenes as the checkpoint's own autoencoder encodes it, or of one without
     an encoder random latents. Empty without the rewrite that needs them.
     """
     if RULE not in (rule.name for rule in job.settings.active_rules):
         return {}
-    return {name: _reached(job, name) for name in names if name in job.family.overflowing}
+    return {name: pool.submit(_reached, job, name) for name in names if name in job.family.overflowing}
 
 
 def too_large(name: str, reached: Reached, graph: Graph, scaled: int) -> Iterator[str]:
@@ -55,10 +57,9 @@ def too_large(name: str, reached: Reached, graph: Graph, scaled: int) -> Iterato
 
 def _reached(job: Job, name: str) -> Reached:
     small = _small(job)
-    with scratch_folder() as folder:
-        path = _write(small, name, folder)
-        ranges = audit(path, [{"latent": _latents(small, name, folder)}], PIECE)
-    return {each.tensor: each.largest for each in ranges if "~" not in each.tensor}
+    graph = _graph(small, name)
+    named = [t for op in graph.ops for t in op.outputs[:1] if t.dtype == "FLOAT32" and "~" not in t.name]
+    return magnitudes(graph, named, [{"latent": _latents(small, name)}], PIECE)
 
 
 def _small(job: Job) -> Job:
@@ -68,24 +69,22 @@ def _small(job: Job) -> Job:
     return replace(job, sizes=(replace(size, rows=rows, columns=columns, batch=1),))
 
 
-def _write(job: Job, name: str, folder: Path) -> Path:
-    model, settings = traced_model(job, name), job.settings
-    apply(model.main, settings.active_rules, settings.effective_target)
-    path = folder / f"{name}.tflite"
-    tflite.write(model, path, threads=settings.jobs)
-    return path
+def _graph(job: Job, name: str) -> Graph:
+    graph, settings = traced_model(job, name).main, job.settings
+    apply(graph, settings.active_rules, settings.effective_target)
+    return graph
 
 
-def _latents(job: Job, decoder: str, folder: Path) -> Array:
+def _latents(job: Job, decoder: str) -> Array:
     """Return latents (1, rows, columns, channels) as a scheduler returns them."""
     encoder, channels = job.family.image_encoder, job.checkpoint.configs[decoder].latent_channels
     if encoder is None or not _encodes(job, encoder.name, channels):
         shape = (1, job.size.rows, job.size.columns, channels)
         return np.random.default_rng(0).standard_normal(shape, np.float32)
-    with Interpreter(_write(job, encoder.name, folder)) as network:
-        first, *_ = scene_inputs(network.inputs["image"])
-        (found,) = network.run(first).values()
-    latents: Array = found[..., :channels] * job.checkpoint.configs[encoder.name].scaling_factor
+    graph, found = _graph(job, encoder.name), list[Array]()
+    port = next(iter(Interface.of(Model([graph]), Path(encoder.name)).inputs.values()))
+    watch(graph, islice(scene_inputs(port), 1), graph.outputs, lambda _, value: found.append(value), PIECE)
+    latents: Array = found[0][..., :channels] * job.checkpoint.configs[encoder.name].scaling_factor
     return latents
 
 

@@ -1,9 +1,9 @@
-"""Python's garbage collector, paused while graphs are built."""
+"""Python's garbage collector, which finds nothing in the graphs of a conversion and takes long over it."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -21,3 +21,23 @@ def paused_collector() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+@contextmanager
+def settled_memory() -> Iterator[Callable[[], None]]:
+    """Walk nothing that is there now while the `with` block runs; yield what frees graphs no longer needed.
+
+    What the block itself leaves, such as files that are read back, is collected as ever.
+    """
+    settle()
+    try:
+        yield settle
+    finally:
+        gc.unfreeze()
+
+
+def settle() -> None:
+    """Collect all cycles, and leave what stays out of later collections."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()

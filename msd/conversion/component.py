@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -38,12 +39,12 @@ OnStage = Callable[[str, int, int], None]
 @dataclass(frozen=True)
 class Changes:
     """What a conversion changes by what it observed: pruned graphs, how components are rounded, by name, and
-    what their activations reach where that may be too large.
+    what their activations reach where that may be too large, which is awaited when it is needed.
     """
 
     pruned: PrunedModels = field(default_factory=PrunedModels)
     roundings: Mapping[str, Rounding] = field(default_factory=dict)
-    reached: Mapping[str, Reached] = field(default_factory=dict)
+    reached: Mapping[str, Future[Reached]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,12 @@ class PreparedComponent:
     shared: tuple[SharedFile, ...] = ()
     beside: Mapping[str, Callable[[], bytes]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+
+    @property
+    def weights(self) -> int:
+        """The number of weights in its files."""
+        models = (file.model for file in self.files.values())
+        return sum(t.size for model in models for t in model.main.tensors() if t.data is not None)
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,7 @@ def _prepare_size(
 ) -> PreparedComponent:
     settings = job.settings
     on_stage("rewriting", 0, 1)
-    reached = changes.reached.get(name, {})
+    reached = changes.reached[name].result() if name in changes.reached else {}
     target = replace(settings.effective_target, largest=reached)
     ledger = apply(model.main, settings.active_rules, target)
     scaled = ledger.entries[RULE].fired if reached else 0

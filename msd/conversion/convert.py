@@ -28,13 +28,13 @@ from msd.bundle import (
 from msd.compress.encoding.encode import require_matched
 from msd.conversion.activations import measured
 from msd.conversion.calibrate import calibrate, roundings
-from msd.conversion.collector import paused_collector
+from msd.conversion.collector import paused_collector, settled_memory
 from msd.conversion.component import Changes, OnStage, ReadBack, WrittenComponent, prepare, write
 from msd.conversion.job import Job, open_job
 from msd.conversion.manifest import configuration_of, fingerprints, hash_source, in_order, versions
 from msd.conversion.plan import Plan, plan, stored_bytes
 from msd.conversion.prune import PrunedModels, prune_components
-from msd.conversion.reuse import load_previous, refuse_unrelated, reusable_files, stale_files
+from msd.conversion.reuse import load_previous, refuse_unrelated, reusable_files, stale_files, unowned
 from msd.conversion.settings import Settings
 from msd.conversion.sizes.share import SharedFile
 from msd.conversion.sources.checkpoint import Checkpoint
@@ -79,6 +79,7 @@ def convert(
     previous = load_previous(out, settings.force)
     job = open_job(source, settings)
     require_targets(out, file_names(job))
+    left = tuple(unowned(out, previous, file_names(job)))
     to_hash = job.checkpoint.weights if previous or settings.calibration else job.components
     with hash_source(job.checkpoint, to_hash) as source_files:
         reused = reusable_files(job, out, previous, source_files.result()) if previous else {}
@@ -86,29 +87,37 @@ def convert(
         current = (job.checkpoint.scheduler, job.images)
         if previous and not remaining and (previous.scheduler, previous.images) == current:
             return previous
-        with staged(out) as staging, TemporaryDirectory(prefix="pruned-", dir=staging.parent) as scratch:
+        with staged(out) as staging:
             require_space(out, sum(stored_bytes(job, remaining).values()))
-            pruned = PrunedModels()
-            if job.settings.calibration:
-                _report("calibrating", job.rounded_components or job.pruned_components, on_progress)
-            write_plain = partial(write_unpruned, job, source_files)
-            observed = calibrate(job, remaining, Path(scratch), write_plain)
-            if set(remaining) & set(job.pruned_components):
-                _report("pruning", job.pruned_components, on_progress)
-                pruned = prune_components(job, observed)
-            written = write_components(
-                job,
-                remaining,
-                staging,
-                source_files,
-                Changes(pruned, roundings(job, observed), measured(job, remaining)),
-                on_progress,
-                on_shared,
-            )
-            manifest = manifest_of(job, source_files.result(), written, reused, previous, started)
+            written = write_changed(job, remaining, staging, source_files, on_progress, on_shared)
+            manifest = manifest_of(job, source_files.result(), written, reused, previous, started, left)
             finish_bundle(job.checkpoint, manifest, staging)
             publish(staging, out, MANIFEST, stale_files(previous, manifest))
     return manifest
+
+
+def write_changed(
+    job: Job,
+    names: Sequence[str],
+    folder: Path,
+    source_files: Future[Source],
+    on_progress: OnProgress | None,
+    on_shared: OnShared | None,
+) -> dict[str, WrittenComponent]:
+    """Write components to `folder`, pruned and rounded by what the checkpoint is observed to compute."""
+    with (
+        TemporaryDirectory(prefix="pruned-", dir=folder.parent) as scratch,
+        ThreadPoolExecutor(1) as measuring,
+    ):
+        pruned = PrunedModels()
+        if job.settings.calibration:
+            _report("calibrating", job.rounded_components or job.pruned_components, on_progress)
+        observed = calibrate(job, names, Path(scratch), partial(write_unpruned, job, source_files))
+        if set(names) & set(job.pruned_components):
+            _report("pruning", job.pruned_components, on_progress)
+            pruned = prune_components(job, observed)
+        changes = Changes(pruned, roundings(job, observed), measured(job, names, measuring))
+        return write_components(job, names, folder, source_files, changes, on_progress, on_shared)
 
 
 def file_names(job: Job) -> list[str]:
@@ -132,7 +141,8 @@ def write_components(
 ) -> dict[str, WrittenComponent]:
     """Write components to `folder`, the first only when all are prepared; returns their descriptions.
 
-    Files are read back and hashed while the next is written, and the source while all are.
+    Files are read back and hashed while the next is written, so that the largest is written first, and the
+    source while all are.
     """
     stages = {name: _on_stage(on_progress, name) for name in names}
     with paused_collector():
@@ -142,19 +152,18 @@ def write_components(
     for file in (file for each in prepared.values() for file in each.shared):
         if on_shared:
             on_shared(file)
-    with ThreadPoolExecutor(1) as reader:
+    with settled_memory() as settle, ThreadPoolExecutor(1) as reader:
         made_from = reader.submit(lambda: fingerprints(job, source_files.result()))
 
         def described(name: str, read_back: ReadBack) -> WrittenComponent:
             return read_back(made_from.result()[name])
 
-        written = {
-            name: reader.submit(
-                described, name, write(prepared.pop(name), folder, job.settings.jobs, stages[name])
-            )
-            for name in names
-        }
-        return {name: each.result() for name, each in written.items()}
+        written = dict[str, Future[WrittenComponent]]()
+        for name in sorted(names, key=lambda name: -prepared[name].weights):
+            read_back = write(prepared.pop(name), folder, job.settings.jobs, stages[name])
+            settle()
+            written[name] = reader.submit(described, name, read_back)
+        return {name: written[name].result() for name in names}
 
 
 def write_unpruned(job: Job, source_files: Future[Source], folder: Path) -> Bundle:
@@ -174,8 +183,9 @@ def manifest_of(
     reused: Mapping[str, ConvertedFile],
     previous: Manifest | None,
     started: float,
+    remarks: Sequence[str] = (),
 ) -> Manifest:
-    """Return the manifest of the files that are reused and those that were written."""
+    """Return the manifest of the files that are reused and those that were written; `remarks` are further."""
     ledger = {name: previous.ledger[name] for name in reused if name in previous.ledger} if previous else {}
     ledger |= {name: each.ledger for name, each in written.items()}
     files = {**reused, **{name: file for each in written.values() for name, file in each.files.items()}}
@@ -195,7 +205,7 @@ def manifest_of(
         conversion=Conversion(
             stages=seconds,
             left_out=job.left_out,
-            remarks=(*job.remarks, *unread_tensors(job, written), *_of_numbers(written)),
+            remarks=(*job.remarks, *unread_tensors(job, written), *_of_numbers(written), *remarks),
             peak_rss_bytes=peak_rss(),
             seconds=round(time.perf_counter() - started, 2),
         ),

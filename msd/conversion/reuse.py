@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from msd.bundle import (
 )
 from msd.conversion.job import Job
 from msd.conversion.manifest import configuration_of, fingerprints
+from msd.conversion.sources.binding import some
 from msd.conversion.sources.diffusers import TOKENIZER_FILES
 from msd.errors import BadBundle, OutputExists
 from msd.files.publication import contents
@@ -49,6 +51,15 @@ def load_previous(out: Path, force: bool) -> Manifest | None:
         if force:
             return None
         raise OutputExists(f"{problem}; {REPLACE}") from problem
+
+
+def unowned(out: Path, previous: Manifest | None, written: Collection[str]) -> Iterator[str]:
+    """Yield a sentence where `out` has files that stay beside the `written` ones, and no manifest names."""
+    if previous is not None or not out.is_dir():
+        return
+    own = {name.partition("/")[0] for name in written}
+    if left := [path.name for path in contents(out) if path.name not in own]:
+        yield f"{some(left)} in {out} stay as they are: no {MANIFEST} that can be read says what wrote them"
 
 
 def stale_files(previous: Manifest | None, manifest: Manifest) -> list[str]:

@@ -8,7 +8,7 @@ tensor needs to be kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -19,6 +19,9 @@ from msd.graph import tflite
 from msd.graph.ir import Build, Graph, Op, Tensor
 from msd.graph.ir.float_weights import dequantize_weights
 from msd.graph.ir.weights import Array
+
+Twin = Callable[[Build, Op], Tensor]
+"""Builds an operation's twin on absolute values."""
 
 LARGEST = 65504.0
 SMALLEST_NORMAL = 2.0**-14
@@ -85,29 +88,47 @@ def audit(path: Path, inputs: Iterable[Mapping[str, Array]], piece: int = PIECE)
     or where shapes are not fixed.
     """
     model = tflite.read(path)
-    graph = model.main
-    watched = [(i, op) for i, op in enumerate(graph.ops) if op.outputs[0].dtype == "FLOAT32"]
+    watched = [(i, op) for i, op in enumerate(model.main.ops) if op.outputs[0].dtype == "FLOAT32"]
     dequantize_weights(model)
+    try:
+        found = _largest(model.main, [op for _, op in watched], TWINS, inputs, piece)
+    except (TypeError, ValueError) as problem:
+        raise BadModelFile(f"{path} cannot be audited: {problem}") from problem
+    return tuple(
+        Range(op=i, kind=op.kind, tensor=op.outputs[0].name, largest=largest, sums=sums)
+        for (i, op), (largest, sums) in zip(watched, found, strict=True)
+    )
+
+
+def magnitudes(
+    graph: Graph, tensors: Iterable[Tensor], inputs: Iterable[Mapping[str, Array]], piece: int = PIECE
+) -> dict[str, float]:
+    """Return the largest magnitude over `inputs` of float32 results of `graph`, by the names of the tensors.
+
+    Infinite where one has a NaN. Adds what measures them to `graph`, whose weights are numbers. Only about
+    `piece` weights are in memory at a time.
+    """
+    makers = list(dict.fromkeys(tensor.maker for tensor in tensors))
+    found = _largest(graph, makers, {}, inputs, piece)
+    return {op.outputs[0].name: largest for op, (largest, _) in zip(makers, found, strict=True)}
+
+
+def _largest(
+    graph: Graph,
+    watched: Sequence[Op],
+    twins: Mapping[str, Twin],
+    inputs: Iterable[Mapping[str, Array]],
+    piece: int,
+) -> list[tuple[float, float | None]]:
+    """Return for each operation its largest result, and its largest sum where its kind has a twin."""
     largest: dict[Tensor, float] = {}
 
     def keep(probe: Tensor, value: Array) -> None:
         largest[probe] = _larger(largest.get(probe, 0.0), float(value))
 
-    try:
-        probes = _probes(graph, [op for _, op in watched])
-        watch(graph, inputs, [probe for pair in probes for probe in pair if probe], keep, piece)
-    except (TypeError, ValueError) as problem:
-        raise BadModelFile(f"{path} cannot be audited: {problem}") from problem
-    return tuple(
-        Range(
-            op=i,
-            kind=op.kind,
-            tensor=op.outputs[0].name,
-            largest=largest[result],
-            sums=largest[sums] if sums else None,
-        )
-        for (i, op), (result, sums) in zip(watched, probes, strict=True)
-    )
+    probes = _probes(graph, watched, twins)
+    watch(graph, inputs, [probe for pair in probes for probe in pair if probe], keep, piece)
+    return [(largest[result], largest[sums] if sums else None) for result, sums in probes]
 
 
 def _larger(a: float, b: float) -> float:
@@ -115,7 +136,9 @@ def _larger(a: float, b: float) -> float:
     return math.inf if math.isnan(b) else max(a, b)
 
 
-def _probes(graph: Graph, watched: Iterable[Op]) -> list[tuple[Tensor, Tensor | None]]:
+def _probes(
+    graph: Graph, watched: Iterable[Op], twins: Mapping[str, Twin]
+) -> list[tuple[Tensor, Tensor | None]]:
     """Add operations to `graph` that measure the largest results and sums; return theirs, by operation.
 
     Each stands behind the operation that it measures, so that the memory of a result is free after it.
@@ -124,7 +147,7 @@ def _probes(graph: Graph, watched: Iterable[Op]) -> list[tuple[Tensor, Tensor | 
     for op in watched:
         first = len(new.ops)
         peaks = [_peak(new, new.ABS(t)) for t in op.outputs if t.dtype == "FLOAT32"]
-        sums = _peak(new, TWINS[op.kind](new, op)) if op.kind in TWINS else None
+        sums = _peak(new, twins[op.kind](new, op)) if op.kind in twins else None
         probes.append((reduce(new.MAXIMUM, peaks), sums))
         behind[op] = new.ops[first:]
     graph.ops = [each for op in graph.ops for each in (op, *behind.get(op, ()))]
@@ -155,7 +178,7 @@ def _added(new: Build, op: Op) -> Tensor:
     return new.SUM(new.ABS(x), axes, keep_dims=op.attrs["keep_dims"])
 
 
-TWINS: dict[str, Callable[[Build, Op], Tensor]] = {
+TWINS: dict[str, Twin] = {
     "BATCH_MATMUL": _multiplied,
     "CONV_2D": _filtered,
     "DEPTHWISE_CONV_2D": _filtered,

@@ -121,8 +121,17 @@ def _weights(stored: StoredFile, start: int, entry: _Entry) -> Weights:
         read = stored.read(entry.name, start + entry.begin, entry.end - entry.begin)
         return np.frombuffer(read, entry.dtype).reshape(entry.shape)
 
+    def read_rows(first: int, stop: int) -> Array:
+        row = (entry.end - entry.begin) // entry.shape[0]
+        read = stored.read(entry.name, start + entry.begin + first * row, (stop - first) * row)
+        return np.frombuffer(read, entry.dtype).reshape(stop - first, *entry.shape[1:])
+
     return Weights.stored(
-        shape=entry.shape, dtype=entry.dtype, read=read, history=f"{stored.path.name}:{entry.name}"
+        shape=entry.shape,
+        dtype=entry.dtype,
+        read=read,
+        history=f"{stored.path.name}:{entry.name}",
+        read_rows=read_rows,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -49,17 +50,25 @@ class StoredFile:
         if begin + size > self.size:
             raise self.wrong(f"{name} is cut short")
         try:
-            with self.path.open("rb") as file:
+            with self.path.open("rb", buffering=0) as file:
                 if stamp_of(file) != self.stamp:
                     raise self.wrong("it has changed since it was opened")
                 file.seek(begin)
                 content: Any = np.empty(size, np.uint8)  # NumPy asks for huge pages.
-                read = file.readinto(content)
+                read = _fill(file, memoryview(content))
         except OSError as error:
             raise self.wrong(f"{name} cannot be read ({error.strerror})") from error
         if read != size:
             raise self.wrong(f"{name} is cut short")
         return memoryview(content)
+
+
+def _fill(file: FileIO, content: memoryview) -> int:
+    """Read until `content` is full or the file ends; return the bytes read. One read takes at most 2 GB."""
+    done = 0
+    while count := file.readinto(content[done:]):
+        done += count
+    return done
 
 
 def first_bytes(path: Path, count: int = 64) -> bytes:

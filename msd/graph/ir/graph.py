@@ -184,6 +184,9 @@ def _equal(a: Any, b: Any) -> bool:
     return bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else bool(a == b)
 
 
+NEARBY = 64
+"""How many operators before and after the last change are looked at before all others."""
+
 SIGNATURE = "serving_default"
 """The key of the one signature that a written file has, as TensorFlow's converter calls it."""
 
@@ -212,12 +215,13 @@ class Graph:
         self.outputs: list[Tensor] = list(outputs)
         self.ops: list[Op] = list(ops)
         self.signatures: list[Signature] = []
+        self._last = 0
         self.rest: dict[str, Any] = {}
         """Other fields of the schema (debugMetadataIndex): only `msd.graph.tflite` looks into them."""
 
     def insert_before(self, anchor: Op, new_ops: Sequence[Op]) -> None:
         """Put `new_ops` in front of `anchor`."""
-        at = self.ops.index(anchor)
+        at = self._place(anchor)
         self.ops[at:at] = new_ops
 
     def replace_tensor(self, old: Tensor, new: Tensor) -> None:
@@ -254,10 +258,18 @@ class Graph:
                 continue
             producers = [t.producer for t in op.operands if t.producer is not None]
             op.inputs = ()
-            self.ops.remove(op)
+            del self.ops[self._place(op)]
             removed.append(op)
             todo += producers
         return removed
+
+    def _place(self, op: Op) -> int:
+        """Return the index of `op`: changes come in the graph's order, so it is most often near the last."""
+        try:
+            self._last = self.ops.index(op, max(0, self._last - NEARBY), self._last + NEARBY)
+        except ValueError:
+            self._last = self.ops.index(op)
+        return self._last
 
     def remove_dead(self) -> int:
         """Remove the operators that nothing needs; return their number."""

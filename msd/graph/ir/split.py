@@ -48,15 +48,17 @@ def _even(ops: Sequence[Op], count: int) -> list[int]:
 def _crossing(graph: Graph) -> list[int]:
     """Return for each possible cut the bytes that are computed before and read after it."""
     place = {op: i for i, op in enumerate(graph.ops)}
-    crossing = [0] * (len(graph.ops) + 1)
+    change = [0] * (len(graph.ops) + 2)
+    returned = set(graph.outputs)
     for tensor in graph.tensors():
         if tensor.data is None:
             first = place[tensor.producer] + 1 if tensor.producer in place else 0
             uses = [place[op] for op, _ in tensor.uses if op in place]
-            last = len(graph.ops) if any(t is tensor for t in graph.outputs) else max(uses, default=-1)
-            for at in range(first, last + 1):
-                crossing[at] += tensor_bytes(tensor)
-    return crossing
+            last = len(graph.ops) if tensor in returned else max(uses, default=-1)
+            if first <= last:
+                change[first] += tensor_bytes(tensor)
+                change[last + 1] -= tensor_bytes(tensor)
+    return list(accumulate(change))[:-1]
 
 
 def _best(place: int, crossing: Sequence[int], each: float) -> int:

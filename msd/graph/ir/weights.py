@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.graph.ir.casts import cast, is_float
+from msd.graph.ir.row_reader import RowReader
 
 Array = npt.NDArray[Any]
 
@@ -23,6 +24,14 @@ BLOCK = 1 << 18
 """How many elements change at a time: as float32 they take a megabyte.
 
 With fewer, threads would wait for each other: each call of NumPy takes Python's lock again.
+"""
+
+BLOCKS = 8
+"""How many blocks are read at a time."""
+
+ROWS = 64
+"""Blocks of multiples of these rows make the same product with a vector, to the last bit, as all at once:
+OpenBLAS sums four rows at a time in another order than one, and shares the rows of a call out to its threads.
 """
 
 SMALL = 1 << 16
@@ -50,6 +59,8 @@ class Weights:
     """Functions of an array of any shape that treat each element by itself."""
     parts: tuple[Weights, ...] = ()
     """The weights that these are, one after the other along axis 0, if they are that and no more."""
+    rows: RowReader | None = None
+    """How `read()` is read a few rows at a time, where its file allows that."""
 
     @staticmethod
     def of(values: npt.ArrayLike, history: str = "constant") -> Weights:
@@ -60,10 +71,18 @@ class Weights:
 
     @staticmethod
     def stored(
-        shape: tuple[int, ...], dtype: np.dtype[Any], read: Callable[[], Array], history: str
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        read: Callable[[], Array],
+        history: str,
+        read_rows: Callable[[int, int], Array] | None = None,
     ) -> Weights:
-        """Return the weights of a file of a checkpoint, those of any floating-point type as float32."""
-        weights = Weights(shape=shape, dtype=dtype, read=read, history=history)
+        """Return the weights of a file of a checkpoint, those of any floating-point type as float32.
+
+        `read_rows` returns the rows of `read()`, those of axis 0, from one index up to another.
+        """
+        rows = RowReader(read_rows, tuple(range(len(shape)))) if read_rows and shape else None
+        weights = Weights(shape=shape, dtype=dtype, read=read, history=history, rows=rows)
         return weights.astype(np.float32) if is_float(dtype) else weights
 
     @staticmethod
@@ -100,15 +119,24 @@ class Weights:
     def blocks(self) -> Iterator[tuple[int, Array]]:
         """Yield consecutive rows, those of axis 0, in blocks of `BLOCK` elements, or of one row.
 
-        Each comes with the index of its first row.
+        Each comes with the index of its first row. Blocks of many rows begin at multiples of `ROWS`.
         """
         if self.parts:
             yield from self._blocks_of_parts()
             return
-        array = np.atleast_1d(self.read())
-        rows = max(1, BLOCK * len(array) // max(1, array.size))
-        for start in range(0, len(array), rows):
-            yield start, self._changed(array[start : start + rows])
+        rows = max(1, BLOCK * (self.shape or (1,))[0] // max(1, self.size))
+        rows -= rows % min(ROWS, 1 << rows.bit_length() - 1)
+        for first, array in self._pieces(rows * BLOCKS):
+            for start in range(0, len(array), rows):
+                yield first + start, self._changed(array[start : start + rows])
+
+    def _pieces(self, rows: int) -> Iterator[tuple[int, Array]]:
+        """Yield what is read: so many rows at a time, if they can be, or everything."""
+        if self.rows is None or not self.rows.are_first:
+            yield 0, np.atleast_1d(self.read())
+            return
+        for start in range(0, self.shape[0], rows):
+            yield start, self.rows.take(start, min(start + rows, self.shape[0]))
 
     def _blocks_of_parts(self) -> Iterator[tuple[int, Array]]:
         first = 0
@@ -152,7 +180,14 @@ class Weights:
 
         history = f"{self.history} | {what}"
         return replace(
-            self, shape=new_shape, dtype=new_dtype, read=read, history=history, changes=(), parts=()
+            self,
+            shape=new_shape,
+            dtype=new_dtype,
+            read=read,
+            history=history,
+            changes=(),
+            parts=(),
+            rows=None,
         )
 
     def map_each(self, what: str, change: Callable[[Array], Array], dtype: npt.DTypeLike = None) -> Weights:
@@ -178,13 +213,15 @@ class Weights:
         if sorted(perm) != list(range(len(self.shape))):
             raise ValueError(f"{perm} does not order the axes of {self.shape}")
         shape = tuple(self.shape[i] for i in perm)
-        return self.rearrange(f"transpose{list(perm)}", lambda a: np.transpose(a, perm), shape)
+        rows = self.rows and self.rows.transposed(perm)
+        return self.rearrange(f"transpose{list(perm)}", lambda a: np.transpose(a, perm), shape, rows)
 
     def reshape(self, shape: tuple[int, ...]) -> Weights:
         """Return the weights in another shape, in the same row-major order."""
         if math.prod(shape) != self.size:
             raise ValueError(f"cannot reshape {self.shape} to {shape}")
-        return self.rearrange(f"reshape{list(shape)}", lambda a: a.reshape(shape), shape)
+        rows = self.rows and self.rows.reshaped(self.shape[0], tuple(shape))
+        return self.rearrange(f"reshape{list(shape)}", lambda a: a.reshape(shape), shape, rows)
 
     def slice(self, axis: int, start: int, stop: int) -> Weights:
         """Return the elements `start:stop` along `axis`, which is not negative."""
@@ -192,12 +229,19 @@ class Weights:
             raise ValueError(f"cannot take {start}:{stop} of {self.shape} on axis {axis}")
         cut = (*[slice(None)] * axis, slice(start, stop))
         shape = (*self.shape[:axis], stop - start, *self.shape[axis + 1 :])
-        return self.rearrange(f"[{start}:{stop}] on axis {axis}", lambda a: a[cut], shape)
+        rows = self.rows and self.rows.cut(axis, start, stop)
+        return self.rearrange(f"[{start}:{stop}] on axis {axis}", lambda a: a[cut], shape, rows)
 
-    def rearrange(self, what: str, view: Callable[[Array], Array], shape: tuple[int, ...]) -> Weights:
+    def rearrange(
+        self,
+        what: str,
+        view: Callable[[Array], Array],
+        shape: tuple[int, ...],
+        rows: RowReader | None = None,
+    ) -> Weights:
         """Return weights whose elements `view` takes from these, unchanged, in `shape`.
 
-        `what` names it in the history.
+        `what` names it in the history; `rows` reads the same a few rows at a time.
         """
 
         def read() -> Array:
@@ -206,7 +250,8 @@ class Weights:
                 raise AssertionError(f"{what} returned {array.shape}, not {shape}")
             return array
 
-        return replace(self, shape=shape, read=read, history=f"{self.history} | {what}", parts=())
+        history = f"{self.history} | {what}"
+        return replace(self, shape=shape, read=read, history=history, parts=(), rows=rows)
 
     def astype(self, dtype: npt.DTypeLike) -> Weights:
         """Return the weights cast to `dtype`."""

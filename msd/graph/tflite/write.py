@@ -13,8 +13,9 @@ from __future__ import annotations
 import copy
 import os
 import struct
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -36,8 +37,11 @@ LARGEST_FLATBUFFER = 2**31 - 2**26
 _OVER_READ = 64
 """Bytes of padding at the end: XNNPACK reads a little past the last weight."""
 
-ROOM = 1 << 28
+ROOM = 1 << 27
 """The most bytes of constants that are being read or wait to be written; a single one may have more."""
+
+BATCH = 16
+"""How many small constants a thread reads at a time."""
 
 PER_ELEMENT = 5
 """Bytes of a constant in memory: a float32 as it is read, an integer as it is written."""
@@ -96,9 +100,10 @@ def write(
     Calls `on_bytes(done, total)` after each constant. `threads` read and quantise constants, by default one
     for each core, in `room` bytes; the bytes of the file do not depend on them.
     """
-    writer = _Writer(model, largest_flatbuffer)
+    threads = threads or cores()
+    writer = _Writer(model, largest_flatbuffer, threads)
     with atomic_write(path) as temporary, temporary.open("wb") as file:
-        writer.write(file, on_bytes or (lambda done, total: None), threads or cores(), room)
+        writer.write(file, on_bytes or (lambda done, total: None), threads, room)
 
 
 def cores() -> int:
@@ -108,14 +113,15 @@ def cores() -> int:
 
 def file_bytes(model: Model) -> int:
     """Return about how many bytes the file of `model` takes, within its padding; reads no large weight."""
-    writer = _Writer(model, LARGEST_FLATBUFFER)
+    writer = _Writer(model, LARGEST_FLATBUFFER, cores())
     return len(writer.structure()) + writer.total
 
 
 class _Writer:
     """Converts a model to the schema's object API form, and that to bytes."""
 
-    def __init__(self, model: Model, largest_flatbuffer: int) -> None:
+    def __init__(self, model: Model, largest_flatbuffer: int, threads: int) -> None:
+        self.small = _small_values(model, threads)
         self.buffers: list[_BufferSource] = [_metadata(b"")]
         self.buffer_of: dict[tuple[Hashable, str, Encode | None], int] = {}
         self.scales_of: dict[int, list[tuple[int, int]]] = {}
@@ -163,13 +169,23 @@ class _Writer:
         if tensor.data is None:
             return 0
         encode = tensor.quant.encode if tensor.quant else None
-        content, data = (id(tensor.data), tensor.data) if encode else _identity(tensor.data)
+        content, data = (id(tensor.data), tensor.data) if encode else self._identity(tensor.data)
         key = content, tensor.dtype if tensor.dtype in BITS else "", encode
         if key not in self.buffer_of:
             self.buffer_of[key] = self._add(_BufferSource(data, tensor.dtype, encode))
         if encode:
             self.scales_of.setdefault(self.buffer_of[key], []).append((graph, position))
         return self.buffer_of[key]
+
+    def _identity(self, data: Weights) -> tuple[Hashable, Weights]:
+        """Return a key that is equal for constants that may share a buffer, and the weights to write.
+
+        Small constants share one if their values are equal.
+        """
+        if data.size > SMALL:
+            return id(data), data
+        values = self.small[data] if data in self.small else data.load()
+        return (data.dtype.str, values.tobytes()), Weights.of(values, data.history)
 
     def _add(self, stored: _BufferSource) -> int:
         self.buffers.append(stored)
@@ -230,15 +246,18 @@ class _Writer:
             struct.pack_into("<I", structure, at, start - 4 - at)
 
 
-def _identity(data: Weights) -> tuple[Hashable, Weights]:
-    """Return a key that is equal for constants that may share a buffer, and the weights to write.
+def _small_values(model: Model, threads: int) -> dict[Weights, Array]:
+    """Return the values of small constants, which stay in memory: some cost much to compute."""
+    tensors = (tensor for graph in model.graphs for tensor in graph.tensors())
+    plain = (t.data for t in tensors if t.data is not None and not (t.quant and t.quant.encode))
+    small = list(dict.fromkeys(data for data in plain if data.size <= SMALL))
+    batches = [small[i : i + BATCH] for i in range(0, len(small), BATCH)]
+    tasks = [(0, partial(_load_all, batch)) for batch in batches]
+    return {data: values for batch in in_order(tasks, threads, 1) for data, values in batch}
 
-    Small constants share one if their values are equal. They stay in memory, since some cost much to compute.
-    """
-    if data.size > SMALL:
-        return id(data), data
-    values = data.load()
-    return (data.dtype.str, values.tobytes()), Weights.of(values, data.history)
+
+def _load_all(batch: Sequence[Weights]) -> list[tuple[Weights, Array]]:
+    return [(data, data.load()) for data in batch]
 
 
 def _tensor_indices(graph: Graph) -> dict[Tensor, int]:

@@ -62,7 +62,7 @@ def narrowing_of(
     """
     axis = _Axis()
     traced = {
-        name: replace(tensor, read=partial(axis.load, tensor), changes=(), parts=())
+        name: replace(tensor, read=partial(axis.load, tensor), changes=(), parts=(), rows=None)
         for name, tensor in checkpoint.weights[component].items()
     }
     switched = replace(checkpoint, weights={**checkpoint.weights, component: traced})
