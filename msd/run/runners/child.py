@@ -18,7 +18,7 @@ from types import TracebackType
 from msd.errors import DelegateFailed
 from msd.files.scratch import scratch_folder
 from msd.run.runners.memory_sampler import descendants, resident
-from msd.run.runners.worker import Done, Refused, Reply
+from msd.run.runners.messages import Done, Refused, Reply
 
 PATIENCE = 0.1
 """Seconds between two measurements of a busy child's memory."""

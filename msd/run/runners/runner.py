@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from types import TracebackType
-from typing import Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from msd.bounds import MOST_THREADS
 from msd.errors import BadConfig
 from msd.gpu.gpu_api import GpuApi, require_known_api
-from msd.graph.ir.weights import Array
-from msd.tensor_spec import TensorSpec
+
+if TYPE_CHECKING:
+    from msd.graph.ir.weights import Array
+    from msd.tensor_spec import TensorSpec
 
 Precision = Literal["fp32", "fp16"]
 """The precision of a GPU's arithmetic."""

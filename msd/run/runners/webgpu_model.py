@@ -6,17 +6,20 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from msd.gpu.device import OpenDevice, open_device
-from msd.gpu.fuse import Switches
 from msd.gpu.gpu_api import GpuApi
 from msd.gpu.open_session import open_session
-from msd.gpu.peaks import Peaks, measure_peaks
 from msd.gpu.phases import Phases
 from msd.gpu.program import Program, ProgramStep
-from msd.graph.ir.weights import Array
+from msd.gpu.switches import Switches
 from msd.run.runners.program_facts import DispatchFacts, Opening, ProgramFacts
 from msd.run.runners.runner import Placement, Precision
+
+if TYPE_CHECKING:
+    from msd.gpu.peaks import Peaks
+    from msd.graph.ir.weights import Array
 
 DELEGATE = "msd.gpu"
 
@@ -24,7 +27,7 @@ DELEGATE = "msd.gpu"
 class WebGpuModel:
     """The file's program on this machine's GPU, without some optimisations; raises the errors of msd.gpu.
 
-    `without` names fields of `msd.gpu.fuse.Switches`; `api` is the implementation of WebGPU.
+    `without` names fields of `msd.gpu.switches.Switches`; `api` is the implementation of WebGPU.
     """
 
     def __init__(
@@ -67,6 +70,8 @@ class WebGpuModel:
 
     def peaks(self) -> Peaks:
         """Return what the GPU reaches at most; raises DelegateFailed without timestamp queries."""
+        from msd.gpu.peaks import measure_peaks
+
         return measure_peaks(self._device)
 
     def _whole(self, inputs: Mapping[str, Array]) -> float:

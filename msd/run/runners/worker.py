@@ -8,131 +8,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
-from msd.files.scratch import scratch_folder
-from msd.gpu.gpu_api import GpuApi
-from msd.gpu.peaks import Peaks
-from msd.graph import tflite
-from msd.graph.ir.weights import Array
-from msd.run.runners.interpreter import LITERT, Interpreter, file_to_load
+from msd.run.runners.messages import (
+    LITERT,
+    CompileForCpu,
+    Done,
+    Load,
+    LoadOnCpu,
+    LoadOnGpu,
+    LoadOnWebGpu,
+    MeasurePeaks,
+    Refused,
+    Reply,
+    Request,
+    RunModel,
+    TimeModel,
+)
 from msd.run.runners.peak_memory import peak_rss
-from msd.run.runners.program_facts import Opening, ProgramFacts
-from msd.run.runners.runner import Placement, Precision
 
 if TYPE_CHECKING:
+    from msd.graph.ir.weights import Array
     from msd.run.runners.webgpu_model import WebGpuModel
-
-
-@dataclass(frozen=True)
-class LoadOnGpu:
-    """Compile the file for the GPU; with `cpu_too`, operations that the GPU rejects run on the CPU.
-
-    `signature` is the key of the signature to run, None where the file has none.
-    """
-
-    path: Path
-    precision: Precision
-    signature: str | None = None
-    cpu_too: bool = False
-
-
-@dataclass(frozen=True)
-class LoadOnCpu:
-    """Load the file on the CPU; the fields are arguments of `msd.run.runners.interpreter.Interpreter`."""
-
-    path: Path
-    threads: int | None = None
-    float_weights: bool = True
-    library: str = LITERT
-
-
-@dataclass(frozen=True)
-class CompileForCpu:
-    """Load the file on the CPU as LiteRT's compiled model, with its packed weights in a mapped file.
-
-    `threads` and `float_weights` as in LoadOnCpu, `signature` as in LoadOnGpu.
-    """
-
-    path: Path
-    threads: int
-    float_weights: bool
-    signature: str | None = None
-
-
-@dataclass(frozen=True)
-class LoadOnWebGpu:
-    """Compile the file to kernels of msd's own, without the optimisations in `without`.
-
-    These are fields of `msd.gpu.fuse.Switches`. `api`: the implementation of WebGPU.
-    """
-
-    path: Path
-    precision: Precision
-    without: tuple[str, ...] = ()
-    api: GpuApi | None = None
-
-
-@dataclass(frozen=True)
-class RunModel:
-    """Run the loaded model on these inputs."""
-
-    inputs: dict[str, Array]
-
-
-@dataclass(frozen=True)
-class TimeModel:
-    """Time `repeats` runs of a model on WebGPU: each as a whole, or with `each` every dispatch of it."""
-
-    inputs: dict[str, Array]
-    repeats: int
-    each: bool = False
-
-
-@dataclass(frozen=True)
-class MeasurePeaks:
-    """Measure what the GPU of a model on WebGPU reaches at most."""
-
-
-@dataclass(frozen=True)
-class Done:
-    """The reply to a request that succeeded; `outputs` are those of a run.
-
-    `seconds` is the library's time alone, without imports and preparing the file. `peak` is the peak resident
-    memory of the process in bytes, `before` its value when the library began to load. `placed`: the placement
-    of a loaded file, where it is not in the native log. `program` and `opening`: what a file was compiled to
-    on WebGPU, and how. `times`: for each run of TimeModel its seconds, or those of its dispatches.
-    `peaks`: what was measured of the GPU.
-    """
-
-    seconds: float
-    outputs: dict[str, Array]
-    peak: int = 0
-    before: int = 0
-    placed: Placement | None = None
-    program: ProgramFacts | None = None
-    opening: Opening | None = None
-    times: tuple[tuple[float, ...], ...] = ()
-    peaks: Peaks | None = None
-
-
-@dataclass(frozen=True)
-class Refused:
-    """The reply to a request that failed, in the library's words."""
-
-    words: str
-
-
-Load = LoadOnGpu | LoadOnCpu | CompileForCpu | LoadOnWebGpu
-Request = Load | RunModel | TimeModel | MeasurePeaks
-Reply = Done | Refused
 
 
 class LoadedModel(Protocol):
@@ -178,6 +79,8 @@ class Compiled:
         return self.model.create_output_buffer_by_name(self.signature, name)
 
     def _read(self, buffer: Any, detail: Mapping[str, Any]) -> Array:
+        import numpy as np
+
         shape = tuple(detail["shape"])
         values = buffer.read(int(np.prod(shape, dtype=np.int64)), np.dtype(detail["dtype"]))
         return np.asarray(values).reshape(shape)
@@ -204,6 +107,10 @@ def compile_for_cpu(request: CompileForCpu) -> Compiled:
     With float weights the file would be four times as large as the model, so there is none.
     """
     from ai_edge_litert.compiled_model import CpuOptions, HardwareAccelerator, Options
+
+    from msd.files.scratch import scratch_folder
+    from msd.graph import tflite
+    from msd.run.runners.interpreter import file_to_load
 
     with scratch_folder() as folder:
         packed = "" if request.float_weights else f"{folder}/weights"
@@ -268,6 +175,8 @@ def _load(request: Load) -> tuple[int, LoadedModel, float]:
         return before, compile_for_gpu(request), perf_counter() - start
     if isinstance(request, CompileForCpu):
         return before, compile_for_cpu(request), perf_counter() - start
+    from msd.run.runners.interpreter import Interpreter
+
     loaded = Interpreter(
         request.path,
         threads=request.threads,

@@ -5,27 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msd.errors import DelegateFailed, MsdError
 from msd.gpu.gpu_api import choose_api
-from msd.gpu.peaks import Peaks
-from msd.graph.ir.weights import Array
 from msd.run.runners import adapter
 from msd.run.runners.backend import Backend
 from msd.run.runners.backends import litert_cpu
 from msd.run.runners.child import Bounds, ChildLost
 from msd.run.runners.interpreter import check
+from msd.run.runners.messages import LoadOnWebGpu, MeasurePeaks, TimeModel
 from msd.run.runners.process_runner import ProcessRunner
 from msd.run.runners.program_facts import ProgramFacts
 from msd.run.runners.runner import Conditions, Placement
-from msd.run.runners.worker import LoadOnWebGpu, MeasurePeaks, TimeModel
+
+if TYPE_CHECKING:
+    from msd.gpu.peaks import Peaks
+    from msd.graph.ir.weights import Array
 
 SECONDS = 600.0
 """The most seconds that compiling, or one run, may take."""
 
 
 class WebGpuProcess(ProcessRunner):
-    """A file compiled by msd.gpu, without the optimisations in `without` (msd.gpu.fuse.Switches).
+    """A file compiled by msd.gpu, without the optimisations in `without` (msd.gpu.switches.Switches).
 
     Raises BadModelFile for a file that is no model, BadConfig where the implementation of WebGPU is not
     installed, NoDelegate without an adapter, and DelegateFailed for an operator without a kernel, for a GPU
