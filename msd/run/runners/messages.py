@@ -71,6 +71,19 @@ class LoadOnWebGpu:
 
 
 @dataclass(frozen=True)
+class OpenGpu:
+    """Open a device for the files on WebGPU that follow; the fields are those of LoadOnWebGpu."""
+
+    precision: Precision
+    api: GpuApi | None = None
+
+
+@dataclass(frozen=True)
+class Unload:
+    """Free the loaded model on WebGPU; its device stays open."""
+
+
+@dataclass(frozen=True)
 class RunModel:
     """Run the loaded model on these inputs."""
 
@@ -121,5 +134,5 @@ class Refused:
 
 
 Load = LoadOnGpu | LoadOnCpu | CompileForCpu | LoadOnWebGpu
-Request = Load | RunModel | TimeModel | MeasurePeaks
+Request = Load | OpenGpu | Unload | RunModel | TimeModel | MeasurePeaks
 Reply = Done | Refused

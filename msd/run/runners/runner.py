@@ -16,6 +16,7 @@ from msd.gpu.gpu_api import GpuApi, require_known_api
 
 if TYPE_CHECKING:
     from msd.graph.ir.weights import Array
+    from msd.run.runners.processes import Processes
     from msd.tensor_spec import TensorSpec
 
 Precision = Literal["fp32", "fp16"]
@@ -64,8 +65,8 @@ class Conditions:
     implementation of WebGPU, None for the one that `msd.gpu.gpu_api.choose_api` takes. For a file in a
     process of its own, `seconds` bounds loading and each run (None: the backend's default), `memory` bounds
     the resident bytes, and setting `stop` ends the process. `adapter`: the GPU, None for the first that
-    works. Raises BadConfig for another precision or GPU API, and for more threads than the libraries start
-    without crashing.
+    works. `processes`: those that were started ahead, which files on WebGPU take first. Raises BadConfig for
+    another precision or GPU API, and for more threads than the libraries start without crashing.
     """
 
     threads: int | None = None
@@ -77,6 +78,7 @@ class Conditions:
     memory: int | None = None
     stop: Event | None = None
     adapter: VulkanAdapter | None = None
+    processes: Processes | None = None
 
     def __post_init__(self) -> None:
         require_known_api(self.gpu_api)

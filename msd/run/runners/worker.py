@@ -14,6 +14,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msd.gpu.phases import Phases
 from msd.run.runners.messages import (
     LITERT,
     CompileForCpu,
@@ -23,15 +24,18 @@ from msd.run.runners.messages import (
     LoadOnGpu,
     LoadOnWebGpu,
     MeasurePeaks,
+    OpenGpu,
     Refused,
     Reply,
     Request,
     RunModel,
     TimeModel,
+    Unload,
 )
 from msd.run.runners.peak_memory import peak_rss
 
 if TYPE_CHECKING:
+    from msd.gpu.device import OpenDevice
     from msd.graph.ir.weights import Array
     from msd.run.runners.webgpu_model import WebGpuModel
 
@@ -125,6 +129,8 @@ class Models:
 
     def __init__(self) -> None:
         self.runner: LoadedModel | None = None
+        self._gpu: tuple[OpenGpu, OpenDevice] | None = None
+        self._opening = Phases()
 
     def answer(self, request: Request) -> Done:
         """Load or run the model; raises the library's errors."""
@@ -141,10 +147,39 @@ class Models:
             start = perf_counter()
             peaks = _on_webgpu(self.runner).peaks()
             return Done(perf_counter() - start, {}, peak_rss(), peaks=peaks)
-        before, self.runner, seconds = _load(request)
+        if isinstance(request, OpenGpu):
+            start = perf_counter()
+            self._device(request)
+            return Done(perf_counter() - start, {}, peak_rss())
+        if isinstance(request, Unload):
+            start, loaded, self.runner = perf_counter(), _on_webgpu(self.runner), None
+            loaded.close()
+            return Done(perf_counter() - start, {}, peak_rss())
+        before, self.runner, seconds = self._load(request)
         names = ("placement", "program", "opening")
         placed, program, opening = (getattr(self.runner, name, None) for name in names)
         return Done(seconds, {}, peak_rss(), before, placed=placed, program=program, opening=opening)
+
+    def _load(self, request: Load) -> tuple[int, LoadedModel, float]:
+        """Return the peak memory before, the model, and the seconds that the library took to load it."""
+        if not isinstance(request, LoadOnWebGpu):
+            return _load(request)
+        from msd.run.runners.webgpu_model import WebGpuModel
+
+        before, start = peak_rss(), perf_counter()
+        device = self._device(OpenGpu(request.precision, request.api))
+        phases, self._opening = self._opening, Phases()
+        loaded = WebGpuModel(request.path, device, request.precision, request.without, phases)
+        return before, loaded, perf_counter() - start
+
+    def _device(self, wanted: OpenGpu) -> OpenDevice:
+        """Return the device that is open already, or open one."""
+        if self._gpu is None or self._gpu[0] != wanted:
+            with self._opening.time("device"):
+                from msd.gpu.device import open_device
+
+                self._gpu = wanted, open_device(half=wanted.precision == "fp16", api=wanted.api)
+        return self._gpu[1]
 
 
 def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
@@ -162,10 +197,7 @@ def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
         connection.send(reply)
 
 
-def _load(request: Load) -> tuple[int, LoadedModel, float]:
-    """Return the peak memory before, the model, and the seconds that the library took to load it."""
-    if isinstance(request, LoadOnWebGpu):
-        return _load_on_webgpu(request)
+def _load(request: LoadOnGpu | LoadOnCpu | CompileForCpu) -> tuple[int, LoadedModel, float]:
     if not isinstance(request, LoadOnCpu) or request.library == LITERT:
         from msd.run.runners.verbosity import log_partitions
 
@@ -184,14 +216,6 @@ def _load(request: Load) -> tuple[int, LoadedModel, float]:
         library=request.library,
     )
     return before, loaded, loaded.load_seconds
-
-
-def _load_on_webgpu(request: LoadOnWebGpu) -> tuple[int, LoadedModel, float]:
-    from msd.run.runners.webgpu_model import WebGpuModel
-
-    before, start = peak_rss(), perf_counter()
-    loaded = WebGpuModel(request.path, request.precision, request.without, request.api)
-    return before, loaded, perf_counter() - start
 
 
 def _on_webgpu(runner: LoadedModel | None) -> WebGpuModel:
