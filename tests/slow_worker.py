@@ -8,7 +8,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from msd.run.runners.worker import CompileForCpu, Done, Models, serve
+from msd.run.runners.messages import CompileForCpu, Done
+from msd.run.runners.worker import Models, serve
 
 
 def main(handle: int) -> None:

@@ -7,7 +7,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 
-from msd.run.runners.worker import Done, serve
+from msd.run.runners.messages import Done
+from msd.run.runners.worker import serve
 
 HOLD = "import sys, time; held = bytearray(b'1') * 200_000_000; time.sleep(float(sys.argv[1]))"
 

@@ -14,7 +14,7 @@ from msd.graph.ir import Model
 from msd.graph.ir.executed_graphs import executed_graphs
 from msd.measure.judging import Rejection, judge
 from msd.run.runners.child import Child
-from msd.run.runners.worker import Done, Request
+from msd.run.runners.messages import Done, Request
 from tests import edited_models, tiny_models
 
 

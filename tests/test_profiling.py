@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from msd.errors import BadConfig
 from msd.files import schema
-from msd.gpu.fuse import Switches
 from msd.gpu.peaks import Peaks
 from msd.gpu.program import ProgramStep
+from msd.gpu.switches import Switches
 from msd.graph.prediction.device import Device, find_device
 from msd.graph.prediction.roofline import Roofline
 from msd.measure.profiling.ablation import gpu_of, stages

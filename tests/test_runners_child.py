@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.run.runners.messages import LoadOnCpu, RunModel
 from msd.run.runners.native_log import parse
-from msd.run.runners.worker import LoadOnCpu, RunModel
 from tests import tiny_models
 
 BOUNDS = Bounds.of(30)

@@ -20,12 +20,12 @@ from msd.graph import tflite
 from msd.measure.judging import judge
 from msd.run.runners.adapter import find
 from msd.run.runners.child import Bounds, ChildLost, ChildRefused
+from msd.run.runners.messages import LoadOnGpu, RunModel
 from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.wheels import environment
 from msd.run.runners.wheels.child import WheelChild
 from msd.run.runners.wheels.environment import LiteRt, find_litert
 from msd.run.runners.wheels.message import pack, unpack
-from msd.run.runners.worker import LoadOnGpu, RunModel
 from msd.tensor_spec import TensorSpec
 from tests import tiny_models
 from tests.oracle.case import given, model, op

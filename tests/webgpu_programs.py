@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from msd.gpu.compile import compile_model
-from msd.gpu.fuse import Switches
 from msd.gpu.program import Program
 from msd.gpu.session import Session
+from msd.gpu.switches import Switches
 from msd.graph.ir import Graph, Model
 from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr

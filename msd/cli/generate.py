@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,11 @@ from msd.files.targets import require_writable
 if TYPE_CHECKING:
     from msd.bundle import Bundle, ImageSize
     from msd.cli.generate_options import MakeRequests
+    from msd.gpu.gpu_api import GpuApi
     from msd.run.runners.backend import Backend
+    from msd.run.runners.processes import Processes
+    from msd.run.runners.runner import Precision
+    from msd.run.runtime.execution import Execution
     from msd.run.runtime.image import GeneratedImage
     from msd.run.runtime.pipeline import Pipeline
     from msd.run.runtime.preview import OnPreview, Preview
@@ -116,7 +120,10 @@ def generate(
     start = time.perf_counter()
     if previews is None:
         options.refuse_given(("preview_every",), "without --previews")
-    with one_size(open_bundle(out, verify), size, tiles) as bundle:
+    with (
+        _processes_ahead(**settings) as processes,
+        one_size(open_bundle(out, verify), size, tiles) as bundle,
+    ):
         requests = make_requests(bundle)
         paths = image_paths(output, [request.seed for request in requests])
         for path in paths:
@@ -127,15 +134,35 @@ def generate(
             on_preview = _preview_writer(previews, preview_every, runs, force)
         with (
             _record(settings["execution"], timeline, force) as recorder,
-            Pipeline(bundle, recorder=recorder, **settings) as pipeline,
+            Pipeline(bundle, recorder=recorder, processes=processes, **settings) as pipeline,
         ):
             results, seconds = _generate(pipeline, requests, on_preview)
-    for path, image in zip(paths, results, strict=True):
-        save_image(image, path, force)
+        if processes:
+            processes.kill()  # they end while the images are saved
+        for path, image in zip(paths, results, strict=True):
+            save_image(image, path, force)
     for path, image, own in zip(paths, results, seconds, strict=True):
         _print_image(path, image, own, as_json)
     if len(results) > 1:
         say(f"{len(results)} images in {time.perf_counter() - start:.3f} s", err=True)
+
+
+@contextmanager
+def _processes_ahead(
+    backend: str, precision: Precision, gpu_api: GpuApi | None, execution: Execution, **others: Any
+) -> Iterator[Processes | None]:
+    """Start a process for each of the networks that load side by side, before the bundle is read.
+
+    Yield None for a backend that cannot, or where finding a GPU would take long.
+    """
+    from msd.run.runners.registry import find_backend
+    from msd.run.runners.runner import Conditions
+
+    start = find_backend(backend, generating=True).ahead
+    count = 1 if execution == "sequential" else 2
+    started = start(Conditions(precision=precision, gpu_api=gpu_api), count) if start else None
+    with started or nullcontext() as processes:
+        yield processes
 
 
 def _generate(

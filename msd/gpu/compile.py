@@ -9,11 +9,12 @@ from pathlib import Path
 from msd.errors import DelegateFailed
 from msd.gpu.assemble import Named, assemble
 from msd.gpu.faults import FAULTS, fault
-from msd.gpu.fuse import Switches, fuse
+from msd.gpu.fuse import fuse
 from msd.gpu.gpu import Gpu
 from msd.gpu.lowering import lower
 from msd.gpu.lowering.memory import Memory
 from msd.gpu.program import Program
+from msd.gpu.switches import Switches
 from msd.gpu.value import Dispatch, Value
 from msd.graph import tflite
 from msd.graph.ir import Graph, Model, Tensor

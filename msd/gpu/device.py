@@ -43,6 +43,10 @@ FEATURES = ("shader-f16", "subgroups", "timestamp-query", MATRICES)
 """The features that are used, as the standard, or Dawn, calls them."""
 
 
+COPY_SRC = 4
+"""GPUBufferUsage.COPY_SRC, as the standard has it."""
+
+
 @dataclass(frozen=True)
 class OpenDevice:
     """An open device: the object of `api`, the properties that kernels are chosen by, the adapter's name.
@@ -57,6 +61,12 @@ class OpenDevice:
     timestamps: bool
     api: GpuApi = "wgpu"
     driver: str = ""
+
+    def settle(self) -> None:
+        """Wait for the queue: the memory of destroyed buffers is freed when the queue has passed them."""
+        buffer = self.wgpu.create_buffer(size=16, usage=COPY_SRC)
+        self.wgpu.queue.read_buffer(buffer)
+        buffer.destroy()
 
 
 def open_device(half: bool = True, api: GpuApi | None = None) -> OpenDevice:

@@ -7,13 +7,11 @@ from pathlib import Path
 from time import perf_counter
 
 from msd.errors import BadBundle, ProgramRefused
-from msd.gpu.compile import compile_model
 from msd.gpu.device import OpenDevice
-from msd.gpu.fuse import Switches
 from msd.gpu.phases import Phases
 from msd.gpu.program_cache import entry_of, forget, read_entry, written_entry
 from msd.gpu.session import Session
-from msd.graph import tflite
+from msd.gpu.switches import Switches
 
 
 @dataclass(frozen=True)
@@ -67,6 +65,9 @@ def _cached(entry: Path, device: OpenDevice, phases: Phases) -> OpenedFile | Non
 def _compiled(
     path: Path, device: OpenDevice, switches: Switches, phases: Phases, entry: Path | None
 ) -> OpenedFile:
+    from msd.gpu.compile import compile_model  # slow, and not needed for a program in the cache
+    from msd.graph import tflite
+
     with phases.time("read"):
         model = tflite.read(path)
     operations = len(model.main.ops)

@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,10 +30,12 @@ from msd.files.fingerprint import code_fingerprint, fingerprint
 from msd.files.scratch import is_scratch
 from msd.files.staging import STAGING, beside, staging_folder, sweep
 from msd.gpu.device import OpenDevice
-from msd.gpu.fuse import Switches
 from msd.gpu.program import Constant, Program
 from msd.gpu.store import NAME, Shard, StoredProgram, describe_program, described_program
-from msd.graph.ir.weights import Array
+from msd.gpu.switches import Switches
+
+if TYPE_CHECKING:
+    from msd.graph.ir.weights import Array
 
 FORMAT = 1
 MOST_BYTES = 8 << 30

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from msd.errors import DelegateFailed, ProgramRefused
+from msd.files.ahead import in_order
 from msd.gpu.device import OpenDevice
 from msd.gpu.phases import Phases
 from msd.gpu.program import PARAMS, ComputePipeline, Constant, Place, Port, Program, ProgramStep
 from msd.gpu.value import aligned
-from msd.graph.tflite.ahead import in_order
 
 if TYPE_CHECKING:
     from msd.graph.ir.weights import Array

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,9 @@ import numpy.typing as npt
 from msd.errors import BadBundle
 from msd.files import schema
 from msd.gpu.program import ComputePipeline, Constant, Place, Port, Program, ProgramStep
-from msd.graph.ir.weights import Array
+
+if TYPE_CHECKING:
+    from msd.graph.ir.weights import Array
 
 NAME = "program.json"
 FORMAT = 1

@@ -40,8 +40,8 @@ from msd.models.structure import Structure, load_structure
 from msd.run.runners import native_log
 from msd.run.runners.adapter import find
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.run.runners.messages import LoadOnGpu, RunModel
 from msd.run.runners.runner import VulkanAdapter
-from msd.run.runners.worker import LoadOnGpu, RunModel
 from scripts.figures import save_figures
 from scripts.full_size_structures import drawn
 from scripts.lab.measured import machine

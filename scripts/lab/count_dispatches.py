@@ -16,9 +16,9 @@ import click
 
 from msd.gpu.compile import compile_model
 from msd.gpu.device import BALANCE, MANY
-from msd.gpu.fuse import Switches
 from msd.gpu.gpu import Gpu
 from msd.gpu.program import Program
+from msd.gpu.switches import Switches
 from msd.graph.prediction.device import find_device
 from msd.measure.profiling.ablation import gpu_of
 from msd.models.structure import load_structure
@@ -44,7 +44,7 @@ H100 = Gpu(
 @click.argument("component")
 @click.option("--gpu", "name", type=click.Choice(["phone", "h100"]), default="phone", show_default=True)
 @click.option("--recipe", default="gpu-w8", show_default=True)
-@click.option("--without", multiple=True, help="A switch of msd.gpu.fuse that is off.")
+@click.option("--without", multiple=True, help="A switch of msd.gpu.switches that is off.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write JSON.")
 def main(
     folder: Path,

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from msd.gpu.compile import compile_file
 from msd.gpu.device import BALANCE, MANY, open_device
-from msd.gpu.fuse import Switches
 from msd.gpu.session import Session
+from msd.gpu.switches import Switches
 from msd.graph.parity import psnr
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runners.random_inputs import random_inputs

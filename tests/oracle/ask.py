@@ -18,10 +18,10 @@ from msd.graph.ir.weights import Array
 from msd.measure.judging.verdict import THRESHOLD_DB, distance
 from msd.run.runners import native_log
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.run.runners.messages import LoadOnCpu, LoadOnGpu, RunModel
 from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.runner import VulkanAdapter
 from msd.run.runners.wheels.child import WheelChild
-from msd.run.runners.worker import LoadOnCpu, LoadOnGpu, RunModel
 from tests.oracle.case import Case
 
 BOUNDS = Bounds(120.0, 6 * 10**9)

@@ -16,8 +16,8 @@ from msd.graph import tflite
 from msd.graph.ir.interface import Interface
 from msd.run.runners.adapter import find
 from msd.run.runners.child import Bounds, Child, ChildRefused
+from msd.run.runners.messages import LoadOnGpu, RunModel
 from msd.run.runners.random_inputs import random_inputs
-from msd.run.runners.worker import LoadOnGpu, RunModel
 from tests import edited_models, tiny_models
 
 HERE = Path(__file__).parent

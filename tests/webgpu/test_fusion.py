@@ -13,8 +13,9 @@ from graph_rewrites.lower_normalization import (
     lower_layer_norm,
     lower_plain_layer_norm,
 )
-from msd.gpu.fuse import Switches, fuse
+from msd.gpu.fuse import fuse
 from msd.gpu.kinds import RESIDUAL, VECTOR
+from msd.gpu.switches import Switches
 from msd.graph.ir import Build, Graph, Op, Tensor
 from msd.graph.rewrite import Rewrite, Target, apply
 from msd.graph.rewrite.spelling import FORMS, spelling_of

@@ -9,10 +9,10 @@ import pytest
 
 from msd.errors import DelegateFailed
 from msd.gpu.compile import compile_model
-from msd.gpu.fuse import Switches
 from msd.gpu.gpu import Gpu
 from msd.gpu.lowering import LOWER
 from msd.gpu.lowering.memory import Memory
+from msd.gpu.switches import Switches
 from msd.gpu.value import Dispatch
 from msd.graph.ir import Build, Graph, Model, Op, Quant, Tensor
 from msd.graph.ir.weights import Array

@@ -16,13 +16,13 @@ from msd.gpu import open_session as open_session_module
 from msd.gpu import program_cache
 from msd.gpu.compile import compile_model
 from msd.gpu.device import OpenDevice
-from msd.gpu.fuse import Switches
 from msd.gpu.gpu import MatrixUnit
 from msd.gpu.open_session import OpenedFile, open_session
 from msd.gpu.phases import Phases
 from msd.gpu.program import Program
 from msd.gpu.program_cache import entry_of
 from msd.gpu.store import NAME
+from msd.gpu.switches import Switches
 from msd.graph import tflite
 from msd.graph.ir import Model
 from msd.graph.ir.weights import Array

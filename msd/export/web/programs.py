@@ -19,10 +19,10 @@ from msd.export.web.web_file import web_file
 from msd.files import schema
 from msd.gpu.compile import compile_file
 from msd.gpu.device import BALANCE, MANY
-from msd.gpu.fuse import Switches
 from msd.gpu.gpu import Gpu
 from msd.gpu.program import Program
 from msd.gpu.store import StoredProgram, store_program
+from msd.gpu.switches import Switches
 
 PROGRAMS, WEIGHTS = "programs", "weights"
 PHONE, DISCRETE = Gpu(), Gpu(enough_workgroups=MANY, balance=BALANCE)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from msd.errors import DelegateFailed
 from msd.gpu.faults import FAULTS, fault
-from msd.gpu.fuse import Switches
 from msd.gpu.gpu import Gpu
 from msd.gpu.lowering import attention, convolution, lookup, movement, norms, pointwise, reduction
 from msd.gpu.lowering.memory import Memory
+from msd.gpu.switches import Switches
 from msd.gpu.value import Dispatch
 from msd.graph.ir import Graph, Op
 

@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 from msd.errors import DelegateFailed
-from msd.gpu.fuse import Switches
 from msd.gpu.gpu import Element, Gpu
 from msd.gpu.lowering.weights import require_known
+from msd.gpu.switches import Switches
 from msd.gpu.value import Value
 from msd.gpu.views import StridedView, view
 from msd.graph.ir import Tensor

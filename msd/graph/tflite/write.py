@@ -23,10 +23,10 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
+from msd.files.ahead import in_order
 from msd.files.atomic import atomic_write
 from msd.graph.ir import Graph, Model, Op, Quant, Signature, Tensor, opset
 from msd.graph.ir.weights import SMALL, Array, Weights
-from msd.graph.tflite.ahead import in_order
 from msd.graph.tflite.packed import BITS, pack, packed_bytes
 from msd.graph.tflite.sparsity import write_sparsity
 

@@ -10,10 +10,11 @@ from time import perf_counter
 import numpy as np
 
 from msd.bundle import open_bundle
+from msd.run.runners.messages import Done
 from msd.run.runners.peak_memory import peak_rss
 from msd.run.runners.registry import find_backend
 from msd.run.runners.runner import Conditions, Precision
-from msd.run.runners.worker import Done, serve
+from msd.run.runners.worker import serve
 from msd.run.runtime.execution import Execution
 from msd.run.runtime.pipeline import Pipeline
 

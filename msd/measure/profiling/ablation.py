@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from functools import partial
 
 from msd.gpu.compile import compile_file
-from msd.gpu.fuse import Switches
 from msd.gpu.gpu import Gpu
+from msd.gpu.switches import Switches
 from msd.graph.prediction.device import Device
 from msd.graph.prediction.roofline import Roofline
 from msd.measure.profiling.measure import WARMUPS, NetworkFile
@@ -32,7 +32,7 @@ ADDED: dict[str, tuple[str, ...]] = {
     "+ FlashAttention": ("flash",),
     "+ Winograd": ("winograd",),
 }
-"""The rows of Table 1, and the switches of msd.gpu.fuse that each adds."""
+"""The rows of Table 1, and the switches of msd.gpu.switches that each adds."""
 
 WITHOUT_SHORT_SUMS = "all, sums in float32 alone"
 """A further row: what the last one takes without the short sums in float16 that all rows before have."""

@@ -6,9 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from msd.gpu.fuse import Switches, fuse
+from msd.gpu.fuse import fuse
 from msd.gpu.gpu_api import GpuApi
 from msd.gpu.kinds import FILTER
+from msd.gpu.switches import Switches
 from msd.graph import tflite
 from msd.graph.ir import Op
 from msd.run.runners.runner import Precision

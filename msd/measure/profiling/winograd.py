@@ -11,8 +11,8 @@ from msd.measure.profiling.shapes import MeasureShape, WinogradShape, shapes_of
 from msd.run.runners.backend import Report
 from msd.run.runners.backends.webgpu import SECONDS
 from msd.run.runners.child import Bounds, Child
+from msd.run.runners.messages import Done
 from msd.run.runners.runner import Conditions
-from msd.run.runners.worker import Done
 
 WORKER = "msd.measure.profiling.winograd_worker"
 EXACT = 400.0

@@ -24,8 +24,9 @@ from msd.gpu.value import Dispatch, Value
 from msd.graph.ir.weights import Array
 from msd.measure.profiling.shapes import MeasureShape, WinogradShape
 from msd.measure.profiling.winograd_counts import TILES
+from msd.run.runners.messages import Done
 from msd.run.runners.runner import Placement
-from msd.run.runners.worker import Done, serve
+from msd.run.runners.worker import serve
 
 SAMPLES = 64
 """The pixels of a result that are compared with exact ones: all channels of each."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes.util
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,8 @@ from threading import Lock
 
 from msd.errors import NoDelegate
 from msd.run.runners import swiftshader
-from msd.run.runners.remembered_probe import probed
+from msd.run.runners.probe import ProbeResult
+from msd.run.runners.remembered_probe import probed, recalled
 from msd.run.runners.runner import VulkanAdapter
 
 VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
@@ -63,17 +64,32 @@ def _find() -> VulkanAdapter:
         except NoDelegate as problem:
             reasons.append(f"{driver.origin}: {problem}")
         else:
-            return VulkanAdapter(
-                name=found.name,
-                type=found.type,
-                origin=driver.origin,
-                half_floats=found.half_floats,
-                environment=driver.environment,
-                passed_over=tuple(reasons),
-            )
+            return _adapter(driver, found, reasons)
     raise NoDelegate(
         f"the GPU delegate runs on no Vulkan adapter here (tried: {'; '.join(reasons)}); install your GPU's "
         "Vulkan driver, or Debian's chromium-common package, which contains SwiftShader"
+    )
+
+
+def remembered() -> VulkanAdapter | None:
+    """Return what `find` returns, if it needs neither a probe nor an installation for that; else None."""
+    with _FINDING:
+        on_system = _has_loader() and (_user_variable() or (_system_icds() and _gpus()))
+        if not on_system and swiftshader.locate() is None:
+            return None
+        driver = next(_drivers([]), None)
+        found = recalled(driver.environment, _gpus()) if driver else None
+        return _adapter(driver, found, []) if driver and found else None
+
+
+def _adapter(driver: Driver, found: ProbeResult, reasons: Iterable[str]) -> VulkanAdapter:
+    return VulkanAdapter(
+        name=found.name,
+        type=found.type,
+        origin=driver.origin,
+        half_floats=found.half_floats,
+        environment=driver.environment,
+        passed_over=tuple(reasons),
     )
 
 
@@ -121,11 +137,16 @@ def _gpus() -> list[Path]:
     return [device for pattern in DEVICES for device in Path("/dev").glob(pattern)]
 
 
+@cache
+def _has_loader() -> bool:
+    return ctypes.util.find_library("vulkan") is not None
+
+
 def _library_path() -> dict[str, str]:
     """Return a library path with Vulkan's loader and NVIDIA's libraries on it; raises NoDelegate."""
     folders = [os.environ.get("LD_LIBRARY_PATH", "")]
     if (NVIDIA / "lib64").is_dir():
         folders.append(str(NVIDIA / "lib64"))
-    if ctypes.util.find_library("vulkan") is None:
+    if not _has_loader():
         folders.append(str((swiftshader.locate() or swiftshader.install()).folder))
     return {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, folders))}

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from msd.bundle import RunsOn
 from msd.errors import BadConfig
@@ -15,6 +15,9 @@ from msd.gpu.gpu_api import choose_api
 from msd.run.runners import adapter
 from msd.run.runners.runner import Conditions, Placement, Precision, ProcessMemory, Runner
 from msd.run.runners.timings import Effort, Timings
+
+if TYPE_CHECKING:
+    from msd.run.runners.processes import Processes
 
 Report = Callable[[str], None]
 """Called with the current activity, in a few words."""
@@ -69,7 +72,8 @@ class Backend:
 
     `open` loads a file to run it; `connect` returns, for the values of `options`, a device that measures
     files by itself. A backend has one of the two, and only the first kind can generate images. `alias`: its
-    name in `msd generate` and in the metadata of images. `takes`: the conditions that it supports; the others
+    name in `msd generate` and in the metadata of images. `ahead` starts that many processes for files that
+    are not known yet, None where that might take long. `takes`: the conditions that it supports; the others
     have their defaults. `needs_adapter`: it runs on a GPU. `package`: the package that it needs, and a module
     of that. `package_note`: where that can be had. `for_cpu`: the backend for files that are for the CPU,
     None for this one. `names_itself`: its message for a file that it refuses already names the backend.
@@ -78,6 +82,7 @@ class Backend:
     name: str
     alias: str | None = None
     open: Callable[[Path, Conditions], Runner] | None = None
+    ahead: Callable[[Conditions, int], Processes | None] | None = None
     connect: Callable[[Mapping[str, Any], Report], AbstractContextManager[MeasuringDevice]] | None = None
     takes: frozenset[Condition] = frozenset()
     needs_adapter: bool = False

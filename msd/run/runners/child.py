@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from pathlib import Path
@@ -18,7 +18,7 @@ from types import TracebackType
 from msd.errors import DelegateFailed
 from msd.files.scratch import scratch_folder
 from msd.run.runners.memory_sampler import descendants, resident
-from msd.run.runners.worker import Done, Refused, Reply
+from msd.run.runners.messages import Done, Refused, Reply
 
 PATIENCE = 0.1
 """Seconds between two measurements of a busy child's memory."""
@@ -71,7 +71,7 @@ class Child:
     def __init__(
         self, environment: Mapping[str, str], bounds: Bounds, worker: str = "msd.run.runners.worker"
     ) -> None:
-        self.bounds, self.peak = bounds, 0
+        self.bounds, self.peak, self._unread = bounds, 0, 0
         with ExitStack() as ours, ExitStack() as theirs:
             folder = ours.enter_context(scratch_folder())
             self._log = folder / "native.log"
@@ -101,13 +101,31 @@ class Child:
         """Return the child's answer; raises ChildLost or ChildRefused."""
         try:
             self._send(request)
-            self._wait(monotonic() + self.bounds.seconds)
-            reply = self._receive()
+            until = monotonic() + self.bounds.seconds
+            for _ in range(self._unread + 1):
+                self._wait(until)
+                reply = self._receive()
+            self._unread = 0
         except (EOFError, ConnectionError) as problem:
             raise ChildLost(self._cause_of_death()) from problem
         if isinstance(reply, Refused):
             raise ChildRefused(reply.words)
         return reply
+
+    def tell(self, request: object) -> None:
+        """Send a request and ignore its answer; a child that has died is noticed when it is asked."""
+        with suppress(ConnectionError):
+            self._send(request)
+            self._unread += 1
+
+    @property
+    def lives(self) -> bool:
+        """Whether its process has not ended."""
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """Kill the process without waiting for its end; `close` waits."""
+        self.process.kill()
 
     def close(self) -> None:
         """End the child and remove its log."""

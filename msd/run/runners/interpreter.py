@@ -21,12 +21,10 @@ from msd.graph.ir import Model
 from msd.graph.ir.float_weights import dequantize_weights
 from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array
+from msd.run.runners.messages import LITERT
 from msd.run.runners.peak_memory import peak_rss
 from msd.run.runners.runner import Placement, ProcessMemory
 from msd.tensor_spec import TensorSpec
-
-LITERT = "ai_edge_litert"
-"""The package with LiteRT's interpreter. One process can load only one such package."""
 
 STARTUP_LINE = re.compile(rb"INFO: Created TensorFlow Lite XNNPACK delegate for CPU\.")
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from msd.errors import DelegateFailed, NoDelegate
 from msd.files.scratch import scratch_folder
-from msd.graph import tflite
-from msd.graph.ir import Build, Graph, Model, Tensor
 from msd.run.runners import native_log
 from msd.run.runners.child import Bounds, Child
+from msd.run.runners.messages import LoadOnGpu, RunModel
 from msd.run.runners.runner import Precision
-from msd.run.runners.worker import LoadOnGpu, RunModel
+
+if TYPE_CHECKING:
+    from msd.graph.ir import Model
 
 SECONDS = 60.0
 SHAPE = (1, 5, 3, 8)
@@ -35,6 +34,10 @@ class ProbeResult:
 
 def probe(environment: Mapping[str, str]) -> ProbeResult:
     """Multiply two tensors on the GPU under `environment`; raises NoDelegate when that fails."""
+    import numpy as np  # the results of most probes are remembered, and then none of this is needed
+
+    from msd.graph import tflite
+
     values = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
     with scratch_folder() as folder, Child(environment, Bounds.of(SECONDS)) as child:
         path = folder / "probe.tflite"
@@ -62,6 +65,8 @@ def _first_problem(text: str) -> str | None:
 
 def square() -> Model:
     """Return a model with one MUL of two float32 inputs `x` and `y` of shape `SHAPE` into `xy`."""
+    from msd.graph.ir import Build, Graph, Model, Tensor
+
     x, y = Tensor("x", SHAPE), Tensor("y", SHAPE)
     new = Build()
     product = new.MUL(x, y)

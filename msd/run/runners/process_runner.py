@@ -14,9 +14,9 @@ from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.run.runners.interpreter import check, one_line
+from msd.run.runners.messages import Done, Load, MeasurePeaks, Request, RunModel, TimeModel
 from msd.run.runners.program_facts import Opening
 from msd.run.runners.runner import Placement, ProcessMemory
-from msd.run.runners.worker import Done, Load, MeasurePeaks, Request, RunModel, TimeModel
 
 
 class ProcessRunner(ABC):

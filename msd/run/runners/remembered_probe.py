@@ -52,6 +52,12 @@ def probed(environment: Mapping[str, str], devices: list[Path]) -> ProbeResult:
     return found
 
 
+def recalled(environment: Mapping[str, str], devices: list[Path]) -> ProbeResult | None:
+    """Return what the probe found before under an environment with these devices, None if that is unknown."""
+    path = _path(environment, devices)
+    return _recall(path) if path else None
+
+
 def _recall(path: Path) -> ProbeResult | None:
     try:
         return schema.load(RememberedProbe, path, FORMAT, "a probe's result").result

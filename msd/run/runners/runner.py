@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from types import TracebackType
-from typing import Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from msd.bounds import MOST_THREADS
 from msd.errors import BadConfig
 from msd.gpu.gpu_api import GpuApi, require_known_api
-from msd.graph.ir.weights import Array
-from msd.tensor_spec import TensorSpec
+
+if TYPE_CHECKING:
+    from msd.graph.ir.weights import Array
+    from msd.run.runners.processes import Processes
+    from msd.tensor_spec import TensorSpec
 
 Precision = Literal["fp32", "fp16"]
 """The precision of a GPU's arithmetic."""
@@ -62,8 +65,8 @@ class Conditions:
     implementation of WebGPU, None for the one that `msd.gpu.gpu_api.choose_api` takes. For a file in a
     process of its own, `seconds` bounds loading and each run (None: the backend's default), `memory` bounds
     the resident bytes, and setting `stop` ends the process. `adapter`: the GPU, None for the first that
-    works. Raises BadConfig for another precision or GPU API, and for more threads than the libraries start
-    without crashing.
+    works. `processes`: those that were started ahead, which files on WebGPU take first. Raises BadConfig for
+    another precision or GPU API, and for more threads than the libraries start without crashing.
     """
 
     threads: int | None = None
@@ -75,6 +78,7 @@ class Conditions:
     memory: int | None = None
     stop: Event | None = None
     adapter: VulkanAdapter | None = None
+    processes: Processes | None = None
 
     def __post_init__(self) -> None:
         require_known_api(self.gpu_api)

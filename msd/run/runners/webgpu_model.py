@@ -6,33 +6,33 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
-from msd.gpu.device import OpenDevice, open_device
-from msd.gpu.fuse import Switches
-from msd.gpu.gpu_api import GpuApi
+from msd.gpu.device import OpenDevice
 from msd.gpu.open_session import open_session
-from msd.gpu.peaks import Peaks, measure_peaks
 from msd.gpu.phases import Phases
 from msd.gpu.program import Program, ProgramStep
-from msd.graph.ir.weights import Array
+from msd.gpu.switches import Switches
 from msd.run.runners.program_facts import DispatchFacts, Opening, ProgramFacts
 from msd.run.runners.runner import Placement, Precision
+
+if TYPE_CHECKING:
+    from msd.gpu.peaks import Peaks
+    from msd.graph.ir.weights import Array
 
 DELEGATE = "msd.gpu"
 
 
 class WebGpuModel:
-    """The file's program on this machine's GPU, without some optimisations; raises the errors of msd.gpu.
+    """The file's program on a device, without some optimisations; raises the errors of msd.gpu.
 
-    `without` names fields of `msd.gpu.fuse.Switches`; `api` is the implementation of WebGPU.
+    `without` names fields of `msd.gpu.switches.Switches`; `phases` times the parts of opening it.
     """
 
     def __init__(
-        self, path: Path, precision: Precision, without: Sequence[str] = (), api: GpuApi | None = None
+        self, path: Path, device: OpenDevice, precision: Precision, without: Sequence[str], phases: Phases
     ) -> None:
-        phases = Phases()
-        with phases.time("device"):
-            self._device = open_device(half=precision == "fp16", api=api)
+        self._device = device
         switches = Switches(**dict.fromkeys(without, False))
         opened = open_session(path, self._device, switches, phases)
         self._session, program, operations = opened.session, opened.session.program, opened.operations
@@ -67,7 +67,14 @@ class WebGpuModel:
 
     def peaks(self) -> Peaks:
         """Return what the GPU reaches at most; raises DelegateFailed without timestamp queries."""
+        from msd.gpu.peaks import measure_peaks
+
         return measure_peaks(self._device)
+
+    def close(self) -> None:
+        """Free the GPU's memory, and wait until its implementation of WebGPU has done so."""
+        self._session.close()
+        self._device.settle()
 
     def _whole(self, inputs: Mapping[str, Array]) -> float:
         self._session.write(inputs)

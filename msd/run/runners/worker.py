@@ -8,131 +8,36 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
-from msd.files.scratch import scratch_folder
-from msd.gpu.gpu_api import GpuApi
-from msd.gpu.peaks import Peaks
-from msd.graph import tflite
-from msd.graph.ir.weights import Array
-from msd.run.runners.interpreter import LITERT, Interpreter, file_to_load
+from msd.gpu.phases import Phases
+from msd.run.runners.messages import (
+    LITERT,
+    CompileForCpu,
+    Done,
+    Load,
+    LoadOnCpu,
+    LoadOnGpu,
+    LoadOnWebGpu,
+    MeasurePeaks,
+    OpenGpu,
+    Refused,
+    Reply,
+    Request,
+    RunModel,
+    TimeModel,
+    Unload,
+)
 from msd.run.runners.peak_memory import peak_rss
-from msd.run.runners.program_facts import Opening, ProgramFacts
-from msd.run.runners.runner import Placement, Precision
 
 if TYPE_CHECKING:
+    from msd.gpu.device import OpenDevice
+    from msd.graph.ir.weights import Array
     from msd.run.runners.webgpu_model import WebGpuModel
-
-
-@dataclass(frozen=True)
-class LoadOnGpu:
-    """Compile the file for the GPU; with `cpu_too`, operations that the GPU rejects run on the CPU.
-
-    `signature` is the key of the signature to run, None where the file has none.
-    """
-
-    path: Path
-    precision: Precision
-    signature: str | None = None
-    cpu_too: bool = False
-
-
-@dataclass(frozen=True)
-class LoadOnCpu:
-    """Load the file on the CPU; the fields are arguments of `msd.run.runners.interpreter.Interpreter`."""
-
-    path: Path
-    threads: int | None = None
-    float_weights: bool = True
-    library: str = LITERT
-
-
-@dataclass(frozen=True)
-class CompileForCpu:
-    """Load the file on the CPU as LiteRT's compiled model, with its packed weights in a mapped file.
-
-    `threads` and `float_weights` as in LoadOnCpu, `signature` as in LoadOnGpu.
-    """
-
-    path: Path
-    threads: int
-    float_weights: bool
-    signature: str | None = None
-
-
-@dataclass(frozen=True)
-class LoadOnWebGpu:
-    """Compile the file to kernels of msd's own, without the optimisations in `without`.
-
-    These are fields of `msd.gpu.fuse.Switches`. `api`: the implementation of WebGPU.
-    """
-
-    path: Path
-    precision: Precision
-    without: tuple[str, ...] = ()
-    api: GpuApi | None = None
-
-
-@dataclass(frozen=True)
-class RunModel:
-    """Run the loaded model on these inputs."""
-
-    inputs: dict[str, Array]
-
-
-@dataclass(frozen=True)
-class TimeModel:
-    """Time `repeats` runs of a model on WebGPU: each as a whole, or with `each` every dispatch of it."""
-
-    inputs: dict[str, Array]
-    repeats: int
-    each: bool = False
-
-
-@dataclass(frozen=True)
-class MeasurePeaks:
-    """Measure what the GPU of a model on WebGPU reaches at most."""
-
-
-@dataclass(frozen=True)
-class Done:
-    """The reply to a request that succeeded; `outputs` are those of a run.
-
-    `seconds` is the library's time alone, without imports and preparing the file. `peak` is the peak resident
-    memory of the process in bytes, `before` its value when the library began to load. `placed`: the placement
-    of a loaded file, where it is not in the native log. `program` and `opening`: what a file was compiled to
-    on WebGPU, and how. `times`: for each run of TimeModel its seconds, or those of its dispatches.
-    `peaks`: what was measured of the GPU.
-    """
-
-    seconds: float
-    outputs: dict[str, Array]
-    peak: int = 0
-    before: int = 0
-    placed: Placement | None = None
-    program: ProgramFacts | None = None
-    opening: Opening | None = None
-    times: tuple[tuple[float, ...], ...] = ()
-    peaks: Peaks | None = None
-
-
-@dataclass(frozen=True)
-class Refused:
-    """The reply to a request that failed, in the library's words."""
-
-    words: str
-
-
-Load = LoadOnGpu | LoadOnCpu | CompileForCpu | LoadOnWebGpu
-Request = Load | RunModel | TimeModel | MeasurePeaks
-Reply = Done | Refused
 
 
 class LoadedModel(Protocol):
@@ -178,6 +83,8 @@ class Compiled:
         return self.model.create_output_buffer_by_name(self.signature, name)
 
     def _read(self, buffer: Any, detail: Mapping[str, Any]) -> Array:
+        import numpy as np
+
         shape = tuple(detail["shape"])
         values = buffer.read(int(np.prod(shape, dtype=np.int64)), np.dtype(detail["dtype"]))
         return np.asarray(values).reshape(shape)
@@ -205,6 +112,10 @@ def compile_for_cpu(request: CompileForCpu) -> Compiled:
     """
     from ai_edge_litert.compiled_model import CpuOptions, HardwareAccelerator, Options
 
+    from msd.files.scratch import scratch_folder
+    from msd.graph import tflite
+    from msd.run.runners.interpreter import file_to_load
+
     with scratch_folder() as folder:
         packed = "" if request.float_weights else f"{folder}/weights"
         cpu = CpuOptions(num_threads=request.threads, xnnpack_weight_cache_path=packed)
@@ -218,6 +129,8 @@ class Models:
 
     def __init__(self) -> None:
         self.runner: LoadedModel | None = None
+        self._gpu: tuple[OpenGpu, OpenDevice] | None = None
+        self._opening = Phases()
 
     def answer(self, request: Request) -> Done:
         """Load or run the model; raises the library's errors."""
@@ -234,10 +147,39 @@ class Models:
             start = perf_counter()
             peaks = _on_webgpu(self.runner).peaks()
             return Done(perf_counter() - start, {}, peak_rss(), peaks=peaks)
-        before, self.runner, seconds = _load(request)
+        if isinstance(request, OpenGpu):
+            start = perf_counter()
+            self._device(request)
+            return Done(perf_counter() - start, {}, peak_rss())
+        if isinstance(request, Unload):
+            start, loaded, self.runner = perf_counter(), _on_webgpu(self.runner), None
+            loaded.close()
+            return Done(perf_counter() - start, {}, peak_rss())
+        before, self.runner, seconds = self._load(request)
         names = ("placement", "program", "opening")
         placed, program, opening = (getattr(self.runner, name, None) for name in names)
         return Done(seconds, {}, peak_rss(), before, placed=placed, program=program, opening=opening)
+
+    def _load(self, request: Load) -> tuple[int, LoadedModel, float]:
+        """Return the peak memory before, the model, and the seconds that the library took to load it."""
+        if not isinstance(request, LoadOnWebGpu):
+            return _load(request)
+        from msd.run.runners.webgpu_model import WebGpuModel
+
+        before, start = peak_rss(), perf_counter()
+        device = self._device(OpenGpu(request.precision, request.api))
+        phases, self._opening = self._opening, Phases()
+        loaded = WebGpuModel(request.path, device, request.precision, request.without, phases)
+        return before, loaded, perf_counter() - start
+
+    def _device(self, wanted: OpenGpu) -> OpenDevice:
+        """Return the device that is open already, or open one."""
+        if self._gpu is None or self._gpu[0] != wanted:
+            with self._opening.time("device"):
+                from msd.gpu.device import open_device
+
+                self._gpu = wanted, open_device(half=wanted.precision == "fp16", api=wanted.api)
+        return self._gpu[1]
 
 
 def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
@@ -255,10 +197,7 @@ def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
         connection.send(reply)
 
 
-def _load(request: Load) -> tuple[int, LoadedModel, float]:
-    """Return the peak memory before, the model, and the seconds that the library took to load it."""
-    if isinstance(request, LoadOnWebGpu):
-        return _load_on_webgpu(request)
+def _load(request: LoadOnGpu | LoadOnCpu | CompileForCpu) -> tuple[int, LoadedModel, float]:
     if not isinstance(request, LoadOnCpu) or request.library == LITERT:
         from msd.run.runners.verbosity import log_partitions
 
@@ -268,6 +207,8 @@ def _load(request: Load) -> tuple[int, LoadedModel, float]:
         return before, compile_for_gpu(request), perf_counter() - start
     if isinstance(request, CompileForCpu):
         return before, compile_for_cpu(request), perf_counter() - start
+    from msd.run.runners.interpreter import Interpreter
+
     loaded = Interpreter(
         request.path,
         threads=request.threads,
@@ -275,14 +216,6 @@ def _load(request: Load) -> tuple[int, LoadedModel, float]:
         library=request.library,
     )
     return before, loaded, loaded.load_seconds
-
-
-def _load_on_webgpu(request: LoadOnWebGpu) -> tuple[int, LoadedModel, float]:
-    from msd.run.runners.webgpu_model import WebGpuModel
-
-    before, start = peak_rss(), perf_counter()
-    loaded = WebGpuModel(request.path, request.precision, request.without, request.api)
-    return before, loaded, perf_counter() - start
 
 
 def _on_webgpu(runner: LoadedModel | None) -> WebGpuModel:

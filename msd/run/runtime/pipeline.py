@@ -25,6 +25,7 @@ from msd.gpu.gpu_api import GpuApi
 from msd.models.families import Family
 from msd.run.runners.backend import Backend
 from msd.run.runners.engine import Engine
+from msd.run.runners.processes import Processes
 from msd.run.runners.registry import find_backend
 from msd.run.runners.runner import Conditions, Precision
 from msd.run.runtime.components import LoadedNetwork, Wrap, open_component
@@ -74,8 +75,8 @@ _Show = Callable[[Any, int, int, float, Float], None]
 class Pipeline:
     """Generates images with one bundle; a context manager, which frees the networks that are resident.
 
-    `backend` is one, or its name or alias (msd.run.runners.registry); the next three arguments and `gpu_api`
-    are those of msd.run.runners.runner.Conditions. `scheduler` is one of
+    `backend` is one, or its name or alias (msd.run.runners.registry); the next three arguments and the last
+    two are those of msd.run.runners.runner.Conditions. `scheduler` is one of
     msd.run.runtime.scheduler.SCHEDULERS, or None for the checkpoint's own. `execution` decides when networks
     are in memory, and `recorder` records it; `wrap` may observe the networks' runs. Up to `together` images
     are denoised at once, in as few runs as the denoiser's batch allows. Raises BadBundle for a bundle without
@@ -96,6 +97,7 @@ class Pipeline:
         wrap: Wrap | None = None,
         together: int = 1,
         gpu_api: GpuApi | None = None,
+        processes: Processes | None = None,
     ) -> None:
         require_generates(bundle)
         self.bundle = bundle
@@ -106,6 +108,7 @@ class Pipeline:
             precision=precision,
             gpu_api=gpu_api,
             isolation="mapped" if large else "none",
+            processes=processes,
         )
         found = find_backend(backend, generating=True) if isinstance(backend, str) else backend
         self.engine, self._wrap = Engine(found, conditions), wrap

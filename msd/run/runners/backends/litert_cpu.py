@@ -14,9 +14,9 @@ from msd.run.runners import native_log
 from msd.run.runners.backend import Backend
 from msd.run.runners.child import Bounds, ChildLost
 from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.messages import CompileForCpu, Load, LoadOnCpu
 from msd.run.runners.process_runner import ProcessRunner
 from msd.run.runners.runner import Conditions, Placement, Runner
-from msd.run.runners.worker import CompileForCpu, Load, LoadOnCpu
 
 SECONDS = 3600.0
 """The most seconds that loading, or one run, may take in a process of its own."""

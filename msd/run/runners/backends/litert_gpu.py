@@ -14,11 +14,11 @@ from msd.run.runners.backend import Backend
 from msd.run.runners.backends import litert_cpu
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.run.runners.interpreter import one_line
+from msd.run.runners.messages import LoadOnGpu
 from msd.run.runners.process_runner import ProcessRunner
 from msd.run.runners.runner import Conditions, Placement
 from msd.run.runners.wheels.child import WheelChild
 from msd.run.runners.wheels.environment import LiteRt
-from msd.run.runners.worker import LoadOnGpu
 
 NAME = "litert-gpu"
 SECONDS = 600.0

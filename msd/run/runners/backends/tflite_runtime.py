@@ -14,9 +14,9 @@ from msd.graph.ir import Model, Op
 from msd.run.runners.backend import Backend
 from msd.run.runners.backends.litert_cpu import SECONDS, on_cpu
 from msd.run.runners.child import Bounds, ChildLost
+from msd.run.runners.messages import LoadOnCpu
 from msd.run.runners.process_runner import ProcessRunner
 from msd.run.runners.runner import Conditions, Placement
-from msd.run.runners.worker import LoadOnCpu
 
 NAME = "tflite-runtime 2.14"
 PACKAGE = "tflite_runtime"

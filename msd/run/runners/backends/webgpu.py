@@ -5,27 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
 
-from msd.errors import DelegateFailed, MsdError
+from msd.errors import BadConfig, DelegateFailed, MsdError
 from msd.gpu.gpu_api import choose_api
-from msd.gpu.peaks import Peaks
-from msd.graph.ir.weights import Array
 from msd.run.runners import adapter
 from msd.run.runners.backend import Backend
 from msd.run.runners.backends import litert_cpu
-from msd.run.runners.child import Bounds, ChildLost
+from msd.run.runners.child import Bounds, Child, ChildLost
 from msd.run.runners.interpreter import check
+from msd.run.runners.messages import LoadOnWebGpu, MeasurePeaks, OpenGpu, TimeModel
 from msd.run.runners.process_runner import ProcessRunner
+from msd.run.runners.processes import Processes
 from msd.run.runners.program_facts import ProgramFacts
 from msd.run.runners.runner import Conditions, Placement
-from msd.run.runners.worker import LoadOnWebGpu, MeasurePeaks, TimeModel
+
+if TYPE_CHECKING:
+    from msd.gpu.peaks import Peaks
+    from msd.graph.ir.weights import Array
 
 SECONDS = 600.0
 """The most seconds that compiling, or one run, may take."""
 
 
 class WebGpuProcess(ProcessRunner):
-    """A file compiled by msd.gpu, without the optimisations in `without` (msd.gpu.fuse.Switches).
+    """A file compiled by msd.gpu, without the optimisations in `without` (msd.gpu.switches.Switches).
 
     Raises BadModelFile for a file that is no model, BadConfig where the implementation of WebGPU is not
     installed, NoDelegate without an adapter, and DelegateFailed for an operator without a kernel, for a GPU
@@ -37,7 +42,21 @@ class WebGpuProcess(ProcessRunner):
         self.precision, self.adapter = conditions.precision, conditions.adapter or adapter.find()
         bounds = Bounds.of(conditions.seconds or SECONDS, conditions.memory, conditions.stop)
         load = partial(LoadOnWebGpu, path, conditions.precision, without, api)
+        self._processes = conditions.processes
         super().__init__(path, lambda signature: load(), bounds, self.adapter.environment)
+
+    def start(self, environment: Mapping[str, str], bounds: Bounds) -> Child:
+        """Return a process that was started ahead, where there is one, else one that is just started."""
+        ahead = self._processes.take(bounds) if self._processes else None
+        return ahead or super().start(environment, bounds)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._processes:
+            self._processes.give(self._child)
+        else:
+            super().__exit__(kind, problem, trace)
 
     @property
     def placement(self) -> Placement:
@@ -73,9 +92,20 @@ class WebGpuProcess(ProcessRunner):
         return DelegateFailed(f"WebGPU cannot run {self.path}: {why}")
 
 
+def processes_ahead(conditions: Conditions, count: int) -> Processes | None:
+    """Return `count` processes that open the GPU; None without WebGPU, or where finding a GPU takes long."""
+    try:
+        opening = OpenGpu(conditions.precision, choose_api(conditions.gpu_api))
+    except BadConfig:
+        return None  # the first file says why
+    found = conditions.adapter or adapter.remembered()
+    return Processes(count, found.environment, opening) if found else None
+
+
 BACKEND = Backend(
     name="webgpu",
     open=WebGpuProcess,
+    ahead=processes_ahead,
     takes=frozenset({"precision", "gpu_api"}),
     needs_adapter=True,
     for_cpu=litert_cpu.BACKEND,

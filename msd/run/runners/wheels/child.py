@@ -11,8 +11,8 @@ import msd
 from msd.graph import tflite
 from msd.graph.ir.interface import Interface
 from msd.run.runners.child import Bounds, Child, program
+from msd.run.runners.messages import Done, LoadOnGpu, Refused, Reply, RunModel
 from msd.run.runners.wheels.message import pack, unpack
-from msd.run.runners.worker import Done, LoadOnGpu, Refused, Reply, RunModel
 
 WORKER = "msd.run.runners.wheels.worker"
 

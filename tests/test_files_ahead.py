@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.graph.tflite.ahead import Task, in_order
+from msd.files.ahead import Task, in_order
 
 
 class Ledger:

@@ -1,0 +1,75 @@
+"""Child processes that start, and open the GPU, before it is known which file each will load.
+
+A process holds one file at a time, as one that starts with its file does, so that a crash is that file's.
+When the file is freed, the next one takes the process, whose device is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+from types import TracebackType
+
+from msd.errors import DelegateFailed
+from msd.run.runners.child import Bounds, Child
+from msd.run.runners.messages import OpenGpu, Unload
+
+SECONDS = 60.0
+"""The most seconds that freeing a file may take, until the process takes another file with its bounds."""
+
+
+class Processes:
+    """`count` child processes, just started with `environment`; a context manager that ends them.
+
+    Threads may take and give processes.
+    """
+
+    def __init__(self, count: int, environment: Mapping[str, str], opening: OpenGpu) -> None:
+        self._lock, self._idle = Lock(), list[Child]()
+        try:
+            for _ in range(count):
+                self._idle.append(Child(environment, Bounds.of(SECONDS)))
+                self._idle[-1].tell(opening)
+        except BaseException:
+            self.close()
+            raise
+
+    def take(self, bounds: Bounds) -> Child | None:
+        """Return a process that holds no file, with these bounds; None where there is none."""
+        with self._lock:
+            child = self._idle.pop() if self._idle else None
+        if child is None or child.lives:
+            if child:
+                child.bounds = bounds
+            return child
+        child.close()
+        return self.take(bounds)
+
+    def give(self, child: Child) -> None:
+        """Free the file of a process and keep the process, or end one that does not answer."""
+        try:
+            child.ask(Unload())
+        except DelegateFailed:
+            child.close()
+            return
+        with self._lock:
+            self._idle.append(child)
+
+    def kill(self) -> None:
+        """Kill the processes that hold no file, without waiting for their end."""
+        for child in self._idle:
+            child.kill()
+
+    def close(self) -> None:
+        """End the processes that hold no file."""
+        self.kill()
+        while self._idle:
+            self._idle.pop().close()
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

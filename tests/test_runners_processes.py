@@ -1,0 +1,98 @@
+"""Processes that start before their files: they load one after another, and a lost one is its file's."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msd.errors import DelegateFailed
+from msd.run.runners import adapter
+from msd.run.runners.backends.webgpu import WebGpuProcess, processes_ahead
+from msd.run.runners.child import Bounds
+from msd.run.runners.processes import Processes
+from msd.run.runners.runner import Conditions
+from tests import tiny_models
+
+BOUNDS = Bounds.of(60)
+
+
+@pytest.fixture
+def ahead() -> Processes:
+    adapter.find()
+    found = processes_ahead(Conditions(), 1)
+    assert found is not None, "the probe's result is remembered now"
+    return found
+
+
+def load(path: Path, processes: Processes) -> WebGpuProcess:
+    return WebGpuProcess(path, Conditions(processes=processes))
+
+
+def test_a_process_takes_one_file_after_another_and_opens_the_gpu_once(
+    ahead: Processes, tmp_path: Path
+) -> None:
+    path = tiny_models.save("copy_only", tmp_path)
+    x = np.random.default_rng(0).standard_normal(tiny_models.SHAPE).astype(np.float32)
+    with ahead:
+        parts, pids = [], set()
+        for _ in range(2):
+            with load(path, ahead) as runner:
+                np.testing.assert_array_equal(runner.run({"x0": x})["y"], np.maximum(x, 0))
+                parts.append([phase.name for phase in runner.opening.phases])
+                pids.add(runner._child.process.pid)
+        assert len(pids) == 1
+        assert parts[0][0] == "device"
+        assert "device" not in parts[1]
+
+
+def test_another_file_side_by_side_has_a_process_of_its_own(ahead: Processes, tmp_path: Path) -> None:
+    path = tiny_models.save("copy_only", tmp_path)
+    with ahead, load(path, ahead) as first, load(path, ahead) as second:
+        assert first._child.process.pid != second._child.process.pid
+
+
+def test_a_crash_names_the_file_and_the_next_file_has_another_process(
+    ahead: Processes, tmp_path: Path
+) -> None:
+    path = tiny_models.save("copy_only", tmp_path)
+    x = np.zeros(tiny_models.SHAPE, np.float32)
+    with ahead:
+        with load(path, ahead) as runner:
+            os.kill(runner._child.process.pid, signal.SIGSEGV)
+            with pytest.raises(
+                DelegateFailed, match=f"WebGPU was lost with {path}: its process crashed with SIGSEGV"
+            ):
+                runner.run({"x0": x})
+        with load(path, ahead) as runner:
+            assert runner.run({"x0": x})["y"].shape == tiny_models.SHAPE
+
+
+def test_a_process_that_ends_before_it_has_a_file_is_not_taken(ahead: Processes) -> None:
+    with ahead:
+        process = ahead._idle[0].process
+        process.kill()
+        process.wait()
+        assert ahead.take(BOUNDS) is None
+
+
+def test_all_of_them_end_with_the_block(ahead: Processes) -> None:
+    process = ahead._idle[0].process
+    with ahead:
+        assert process.poll() is None
+    assert process.poll() == -signal.SIGKILL
+
+
+def test_a_gpu_that_must_be_probed_first_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapter, "remembered", lambda: None)
+    assert processes_ahead(Conditions(), 2) is None
+
+
+def test_what_find_finds_is_remembered() -> None:
+    found = adapter.find()
+    known = adapter.remembered()
+    assert known is not None
+    assert (known.name, dict(known.environment)) == (found.name, dict(found.environment))
