@@ -3,8 +3,9 @@
     make test-python                            # = python -m scripts.try_pythons build/pythons
 
 A lean environment, of every other Python, has msd without its dependencies and the packages that
-docs/installation.md names; the newest other Python has them all. Each converts the demo checkpoint, judges it
-by the rules, and generates an image. Prints a line for each, and ends with exit code 1 if one fails.
+docs/installation.md names; the newest other Python has them all, from uv where that is on the PATH. Each
+converts the demo checkpoint, judges it by the rules, and generates an image. Prints a line for each, and ends
+with exit code 1 if one fails.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 import click
 
 ROOT = Path(__file__).parent.parent
-NAMES = "python3.11", "python3.12", "python3.13"
+NAMES = "python3.11", "python3.12", "python3.13", "python3.14"
 """The Pythons that pyproject.toml takes."""
 LEAN = re.compile(r"^    pip install (ai-edge-litert==.+)$", re.M)
 """The packages of a lean installation, in docs/installation.md."""
@@ -67,15 +68,21 @@ def run(*command: str | Path, folder: Path) -> None:
         raise RuntimeError(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout[-3000:]}")
 
 
+def installer(python: Path, by_uv: bool) -> list[str]:
+    """Return the words that install packages for a Python of an environment, before their names."""
+    words = ["uv", "pip", "install", "--python", python] if by_uv else [python, "-m", "pip", "install"]
+    return [*map(str, words), "--quiet"]
+
+
 def try_one(python: str, wheel: Path, folder: Path, packages: Sequence[str] | None) -> int:
     """Install the wheel, with its dependencies or these `packages`, and run the demo; return the bytes."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     run(python, "-m", "venv", "venv", folder=folder)
-    pip = folder / "venv/bin/python", "-m", "pip", "install", "--quiet"
-    run(*pip, *(["--no-deps"] if packages is not None else []), wheel, folder=folder)
+    install = installer(folder / "venv/bin/python", by_uv=packages is None and bool(shutil.which("uv")))
+    run(*install, *(["--no-deps"] if packages is not None else []), wheel, folder=folder)
     if packages:
-        run(*pip, *packages, folder=folder)
+        run(*install, *packages, folder=folder)
     size = sum(path.lstat().st_size for path in (folder / "venv").rglob("*") if path.is_file())
     for name, *words in DEMO:
         run(folder / "venv/bin" / name, *words, folder=folder)

@@ -18,6 +18,7 @@ from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.registry import backends, find_backend
 from msd.run.runners.runner import Conditions, Isolation
 from tests import tiny_models
+from tests.old_runtime import needs_old_runtime
 
 RUNNING = [backend for backend in backends().values() if backend.open]
 
@@ -46,7 +47,13 @@ def test_a_backend_that_only_measures_runs_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("isolation", ["none", "process", "mapped"])
-@pytest.mark.parametrize("backend", RUNNING, ids=lambda backend: str(backend.name))
+@pytest.mark.parametrize(
+    "backend",
+    [
+        pytest.param(each, id=each.name, marks=needs_old_runtime if each.name == "tflite-runtime" else ())
+        for each in RUNNING
+    ],
+)
 def test_every_runner_says_what_it_runs_and_what_that_took(
     backend: object, isolation: Isolation, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 import itertools
 import random
 from dataclasses import asdict, replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,11 +12,13 @@ from msd.models.demo.captions import BACKGROUNDS, BadCaption, Scene, caption, sc
 from msd.models.demo.scenes import draw
 from msd.models.demo.scorer import read
 
-RNG = random.Random(11)
-DRAWN = [
-    (draw(scene, 1_000_000 + i), scene, caption(scene, RNG))
-    for i, scene in enumerate(RNG.choices([*scenes("train"), *scenes("held-back")], k=300))
-]
+
+@cache
+def drawn():
+    """Return 300 pictures with their scenes and captions."""
+    rng = random.Random(11)
+    chosen = rng.choices([*scenes("train"), *scenes("held-back")], k=300)
+    return [(draw(scene, 1_000_000 + i), scene, caption(scene, rng)) for i, scene in enumerate(chosen)]
 
 
 def resized(picture, side):
@@ -32,7 +35,7 @@ def noisy(picture, strength=8):
 
 
 def test_fresh_scenes_are_read_right():
-    assert np.mean([score(picture, text) for picture, _, text in DRAWN]) >= 0.99
+    assert np.mean([score(picture, text) for picture, _, text in drawn()]) >= 0.99
 
 
 @pytest.mark.parametrize(
@@ -48,11 +51,11 @@ def test_fresh_scenes_are_read_right():
     ],
 )
 def test_imperfect_scenes_are_read_right(change):
-    assert np.mean([score(change(picture), text) for picture, _, text in DRAWN[::3]]) >= 0.99
+    assert np.mean([score(change(picture), text) for picture, _, text in drawn()[::3]]) >= 0.99
 
 
 def test_captions_of_other_scenes_score_low():
-    pairs = itertools.pairwise(DRAWN[:101])
+    pairs = itertools.pairwise(drawn()[:101])
     assert np.mean([score(picture, text) for (picture, _, _), (_, _, text) in pairs]) < 0.4
 
 
@@ -104,18 +107,19 @@ def test_an_empty_background_shows_nothing_else(background):
 def test_noise_is_not_a_scene():
     pictures = np.random.default_rng(0).integers(0, 256, (12, 128, 128, 3), dtype=np.uint8)
     assert (
-        np.mean([score(picture, text) for picture, (_, _, text) in zip(pictures, DRAWN, strict=False)]) < 0.4
+        np.mean([score(picture, text) for picture, (_, _, text) in zip(pictures, drawn(), strict=False)])
+        < 0.4
     )
 
 
 def test_reading_returns_every_attribute():
-    picture, scene, _ = DRAWN[0]
+    picture, scene, _ = drawn()[0]
     assert read(picture) == asdict(scene)
 
 
 def test_a_caption_outside_the_grammar_is_refused():
     with pytest.raises(BadCaption, match="a photograph of an astronaut"):
-        score(DRAWN[0][0], "a photograph of an astronaut")
+        score(drawn()[0][0], "a photograph of an astronaut")
 
 
 @pytest.mark.parametrize(

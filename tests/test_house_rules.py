@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from string import ascii_lowercase
@@ -113,19 +113,26 @@ def schema_readers(modules: Modules) -> list[str]:
 
 def heavy_commands(modules: Modules) -> list[str]:
     """Return frameworks that are imported, over any number of modules, before a command has begun."""
-    wrong = []
+    wrong, graph = [], imported_at_import(modules)
     for command in (name for name in modules if in_folder(name, "msd.cli")):
-        for name in reached_at_import(command, modules):
-            reached = imports(modules[name], modules, at_import=True)
-            wrong += [f"{command} reaches {other} through {name}" for other in reached & FRAMEWORKS]
+        for name in reached_at_import(command, graph):
+            wrong += [f"{command} reaches {other} through {name}" for other in graph[name] & FRAMEWORKS]
     return wrong
 
 
-def reached_at_import(start: str, modules: Modules) -> set[str]:
+Graph = Mapping[str, set[str]]
+
+
+def imported_at_import(modules: Modules) -> Graph:
+    """Return what each module imports when it is imported."""
+    return {name: imports(module, modules, at_import=True) for name, module in modules.items()}
+
+
+def reached_at_import(start: str, graph: Graph) -> set[str]:
     """Return a module and those that are imported with it, over any number of modules."""
     seen, waiting = {start}, {start}
     while waiting:
-        found = imports(modules[waiting.pop()], modules, at_import=True) & set(modules) - seen
+        found = graph[waiting.pop()] & graph.keys() - seen
         waiting |= found
         seen |= found
     return seen
@@ -330,13 +337,13 @@ COLLECTED_WITHOUT = {"keras", "keras_cv", "matplotlib", "scipy", "skimage", "ten
 """What test files import inside functions: each worker imports all of them to know their tests."""
 
 
-def test_collecting_tests_imports_no_tensorflow() -> None:
-    modules = read_modules(ROOT)
+def test_collecting_tests_imports_no_tensorflow(modules: Modules) -> None:
+    graph = imported_at_import(modules)
     wrong = [
         f"{name} reaches {other} through {place}"
         for name in modules
         if in_folder(name, "tests") and name.rpartition(".")[2].startswith("test_")
-        for place in reached_at_import(name, modules)
-        for other in sorted(imports(modules[place], modules, at_import=True) & COLLECTED_WITHOUT)
+        for place in reached_at_import(name, graph)
+        for other in sorted(graph[place] & COLLECTED_WITHOUT)
     ]
     assert wrong == []

@@ -13,10 +13,15 @@ from pathlib import Path
 import pytest
 
 from msd.cli import COMMANDS
+from msd.errors import BadConfig
+from msd.files.packages import LAST_PYTHON, require_packages
 from scripts.try_pythons import lean_packages
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+TRACE = r"needs tensorflow and keras.*" + (
+    r"'msd\[trace\]'" if sys.version_info < (3, 14) else r"tensorflow exists for Python 3\.13 and older"
+)
 HIDE = """
 import importlib.metadata, sys
 from importlib.machinery import PathFinder
@@ -147,7 +152,7 @@ def test_every_command_has_its_help(lean: Lean, hidden: set[str]) -> None:
         ("generate demo -p x --backend webgpu", r"the package wgpu is not installed.*'msd\[webgpu\]'"),
         ("generate demo -p x --backend webgpu --gpu-api dawn", r"wgpudawn is not installed.*'msd\[dawn\]'"),
         ("kernels demo", r"the package wgpu is not installed.*'msd\[webgpu\]'"),
-        ("convert --size 192x128 -o other", r"needs tensorflow and keras.*'msd\[trace\]'"),
+        ("convert --size 192x128 -o other", TRACE),
         ("convert h5 -o other", r"needs h5py.*'msd\[trace\]'"),
         ("convert owner/name -o other", r"it needs huggingface_hub: pip install"),
         ("compare demo demo --prompts p.txt", r"needs scikit-image and imagehash.*'msd\[regress\]'"),
@@ -165,6 +170,17 @@ def test_what_needs_more_names_the_extra(words: str, message: str, lean: Lean) -
     assert re.search(message, done.stderr), done.stderr
     assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
     assert "Traceback" not in done.stderr
+
+
+def test_a_package_that_this_python_lacks_is_none_that_an_extra_brings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(LAST_PYTHON, "no_such_package", (3, 9))
+    message = (
+        r"^x needs no_such_package, and .* not installed; no_such_package exists for Python 3\.9 and older$"
+    )
+    with pytest.raises(BadConfig, match=message):
+        require_packages("x", "trace", "no_such_package")
 
 
 @pytest.mark.parametrize("command", ["msd.cli:msd", "msd.cli.convert:convert"])

@@ -20,7 +20,7 @@ from tests.oracle.table import Reasons, answer_in, cell, read
 
 RECORD = Path(__file__).parent.parent / "docs/results/oracle-by-version.json"
 RELEASES, ANSWERED = read(RECORD)
-CASES = list(every_case())
+CASES = every_case()
 UNEXPLAINED = {"TRANSPOSE_CONV INT64", "MEAN [2, 3, 5, 8] over [3], keep_dims INT16 v1", "PAD of BOOL"}
 """Rejected up to 2.1.6 and loaded by no later runtime; taken by the nightly wheel, and not compared; taken up
 to 2.1.6, and not run: between other operations the shader does not compile either."""

@@ -18,7 +18,7 @@ RECORD = Path(__file__).parent.parent / "docs/results/oracle.json"
 STEP = 61
 """One case in this many is asked again here."""
 
-CASES = list(every_case())
+CASES = every_case()
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import math
 import os
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,13 @@ from tests import single_files
 from tests.checkpoints import Config
 
 CONFIGS = {"first": single_files.FIRST, "second": single_files.SECOND, "inpainting": single_files.INPAINTING}
-PARTS = {name: single_file_tensors(config) for name, config in CONFIGS.items()}
 Tensors = dict[str, torch.Tensor]
+
+
+@cache
+def parts(name: str) -> list[CompVisTensor]:
+    """Return the tensors of a file by their authors' names."""
+    return single_file_tensors(CONFIGS[name])
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
@@ -199,7 +205,7 @@ CHANGES = st.lists(
 def test_a_header_that_lies_is_refused_or_read(
     changes: list[Any], config: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    tensors = list(PARTS[config])
+    tensors = list(parts(config))
     for place, change, number in changes:
         index = int(place * len(tensors))
         tensor = tensors[index]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +15,8 @@ Extra = Literal["plots", "regress", "trace", "train", "webgpu"]
 
 MODULES = {"keras-cv": "keras_cv", "scikit-image": "skimage"}
 """The module of each package that is called otherwise."""
+LAST_PYTHON = {"tensorflow": (3, 13)}
+"""The newest Python that has wheels of a package, of the version that pyproject.toml names."""
 
 
 def require_packages(what: str | Path, extra: Extra, *packages: str) -> None:
@@ -21,9 +24,16 @@ def require_packages(what: str | Path, extra: Extra, *packages: str) -> None:
     missing = [name for name in packages if find_spec(MODULES.get(name, name)) is None]
     if missing:
         raise BadConfig(
-            f"{what} needs {' and '.join(missing)}, and that is not installed; pip install 'msd[{extra}]'"
-            " installs it"
+            f"{what} needs {' and '.join(missing)}, and that is not installed; {_remedy(extra, missing)}"
         )
+
+
+def _remedy(extra: Extra, missing: list[str]) -> str:
+    """Return how the missing packages are installed: by the extra, or with another Python alone."""
+    for name in missing:
+        if (last := LAST_PYTHON.get(name, sys.version_info[:2])) < sys.version_info[:2]:
+            return f"{name} exists for Python {last[0]}.{last[1]} and older"
+    return f"pip install 'msd[{extra}]' installs it"
 
 
 def installed_versions(*packages: str) -> dict[str, str]:

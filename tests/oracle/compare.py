@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from msd.graph.prediction.rules import Finding, predict
@@ -31,10 +31,10 @@ FILES = (
 ORDER = ("rejected", "unknown", "wrong")
 
 
-def every_case() -> Iterator[Case]:
-    """Yield every case there is."""
-    for file in FILES:
-        yield from file.cases()
+@cache
+def every_case() -> tuple[Case, ...]:
+    """Return every case there is."""
+    return tuple(case for file in FILES for case in file.cases())
 
 
 @dataclass(frozen=True)
