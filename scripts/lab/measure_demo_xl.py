@@ -3,6 +3,7 @@
     python -m scripts.demo_xl_checkpoint build/demo-xl
     msd-convert build/demo-xl -o build/xl/float32 --recipe float32
     msd-convert build/demo-xl -o build/xl/gpu-w8
+    msd-convert build/demo-xl -o build/xl/gpu-w4 --recipe gpu-w4
     python -m scripts.lab.measure_demo_xl build/xl -o docs/results/xl-demo.json -n 120
 
 Images of held-back captions, the i-th from noise of seed i; LiteRT's CPU in float arithmetic, 20 steps of
