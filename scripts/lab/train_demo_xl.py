@@ -10,14 +10,12 @@ of held-back captions' attributes the images show. Seven minutes on an H100.
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import click
-import diffusers
 import torch
 from diffusers import AutoencoderKL, StableDiffusionXLPipeline
 from transformers import CLIPTokenizer
@@ -28,6 +26,7 @@ from scripts.demo_training import data, export, vocabulary, xl_architecture, xl_
 from scripts.demo_training.framing import framed
 from scripts.demo_training.loop import TrainingRun
 from scripts.demo_training.recipe import Stage, TrainingRecipe
+from scripts.demo_xl_checkpoint import add_shared
 from scripts.lab.measure_demo import draw, figures
 from scripts.lab.train_second_demo import latents_of
 from scripts.train_demo import versions
@@ -45,33 +44,14 @@ SMOKE = TrainingRecipe(
     denoiser=Stage(steps=2, batch=4, rate=1e-3, warmup=1, average=0.5),
     seed=3,
 )
-INDEX = {
-    "_class_name": "StableDiffusionXLPipeline",
-    "_diffusers_version": diffusers.__version__,
-    "force_zeros_for_empty_prompt": True,
-    "scheduler": ["diffusers", "EulerDiscreteScheduler"],
-    "text_encoder": ["transformers", "CLIPTextModel"],
-    "text_encoder_2": ["transformers", "CLIPTextModelWithProjection"],
-    "tokenizer": ["transformers", "CLIPTokenizer"],
-    "tokenizer_2": ["transformers", "CLIPTokenizer"],
-    "unet": ["diffusers", "UNet2DConditionModel"],
-    "vae": ["diffusers", "AutoencoderKL"],
-}
 
 
 def write(parts: Any, folder: Path) -> None:
-    """Write the trained parts, and the demo's autoencoder and tokenizer, as diffusers does."""
+    """Write the trained parts, and what they share with the demo, as diffusers does."""
     export.write_model(parts["unet"], folder / "unet")
     for name in ENCODERS:
         export.write_text_encoder(parts[name], folder / name)
-    shutil.copytree(CHECKPOINT / "vae", folder / "vae", dirs_exist_ok=True)
-    for name, padding in (("tokenizer", vocabulary.END), ("tokenizer_2", vocabulary.PAD)):
-        shutil.copytree(CHECKPOINT / "tokenizer", folder / name, dirs_exist_ok=True)
-        for file in ("special_tokens_map.json", "tokenizer_config.json"):
-            settings = json.loads((folder / name / file).read_text()) | {"pad_token": padding}
-            (folder / name / file).write_text(json.dumps(settings, indent=2) + "\n")
-    xl_architecture.scheduler().save_config(folder / "scheduler")
-    (folder / "model_index.json").write_text(json.dumps(INDEX, indent=2) + "\n")
+    add_shared(folder)
 
 
 def judge(folder: Path, count: int, steps: int, device: str) -> dict[str, Any]:
