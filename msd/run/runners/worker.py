@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -149,7 +151,11 @@ class Models:
             return Done(perf_counter() - start, {}, peak_rss(), peaks=peaks)
         if isinstance(request, OpenGpu):
             start = perf_counter()
+            # Drivers open a device without Python's lock, so what will load a file is imported meanwhile.
+            imports = Thread(target=import_module, args=("msd.run.runners.webgpu_model",), daemon=True)
+            imports.start()
             self._device(request)
+            imports.join()
             return Done(perf_counter() - start, {}, peak_rss())
         if isinstance(request, Unload):
             start, loaded, self.runner = perf_counter(), _on_webgpu(self.runner), None
