@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from msd.errors import DelegateFailed
-from msd.run.runners import adapter
+from msd.run.runners import adapter, processes
 from msd.run.runners.backends.webgpu import WebGpuProcess, processes_ahead
-from msd.run.runners.child import Bounds
+from msd.run.runners.child import Bounds, Child
 from msd.run.runners.processes import Processes
 from msd.run.runners.runner import Conditions
 from tests import tiny_models
@@ -76,6 +76,35 @@ def test_a_process_that_ends_before_it_has_a_file_is_not_taken(ahead: Processes)
         process = ahead._idle[0].process
         process.kill()
         process.wait()
+        assert ahead.take(BOUNDS) is None
+
+
+def test_the_answer_to_an_interrupted_run_is_not_taken_for_that_of_the_next_file(
+    ahead: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tiny_models.save("copy_only", tmp_path)
+    x = np.random.default_rng(0).standard_normal(tiny_models.SHAPE).astype(np.float32)
+
+    def interrupt(child: Child, until: float) -> None:
+        raise KeyboardInterrupt
+
+    with ahead:
+        with load(path, ahead) as runner, monkeypatch.context() as patch:
+            patch.setattr(Child, "_wait", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                runner.run({"x0": x})
+        with load(path, ahead) as runner:
+            np.testing.assert_array_equal(runner.run({"x0": x})["y"], np.maximum(x, 0))
+
+
+def test_a_file_that_is_not_freed_in_time_ends_its_process(
+    ahead: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "SECONDS", 0.1)
+    with ahead:
+        with load(tiny_models.save("copy_only", tmp_path), ahead) as runner:
+            os.kill(runner._child.process.pid, signal.SIGSTOP)
+        assert runner._child.process.poll() == -signal.SIGKILL
         assert ahead.take(BOUNDS) is None
 
 

@@ -11,6 +11,7 @@ from PIL import Image
 
 from msd.run.runtime.control_file import canny
 from msd.run.runtime.image import image_of, pixels
+from msd.run.runtime.initial_image import open_initial_image
 from tests.web.stand_in_site import READY, StandInSite, visit
 
 if TYPE_CHECKING:
@@ -112,6 +113,24 @@ def test_a_photo_s_edges_steer_and_are_shown(browser: Browser, site: StandInSite
         page.wait_for_selector("#caption")
         (asked,) = visited.questions("generate")[0]["args"]["controls"]
         assert (asked["image"], asked["fromPhoto"]) == ("photo.png", True)
+
+
+def test_what_is_transparent_is_shown_over_white(browser: Browser, site: StandInSite, tmp_path: Path) -> None:
+    """As the model sees it: black on nothing has edges, though all of its pixels are black."""
+    photo = np.zeros((HEIGHT, WIDTH, 4), np.uint8)
+    photo[:, WIDTH // 2 :, 3] = 255
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    seen = open_initial_image(tmp_path / "photo.png", HEIGHT, WIDTH).pixels
+    with visit(browser, site) as visited:
+        page = visited.page
+        chosen(page, tmp_path / "photo.png")
+        shown = pixels(seen)[0, HEIGHT // 2, :, 0].tolist()
+        assert shown == [255] * (WIDTH // 2) + [0] * (WIDTH // 2)
+        assert middle_row(page, shown) == shown
+        page.check("#control-0-from-photo")
+        edges = pixels(canny(seen))[0, HEIGHT // 2, :, 0].tolist()
+        assert 0 < edges.count(255) < 3
+        assert middle_row(page, edges) == edges
 
 
 def test_a_picture_that_was_removed_steers_nothing(browser: Browser, site: StandInSite, edges: Path) -> None:

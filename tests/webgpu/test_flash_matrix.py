@@ -108,6 +108,17 @@ def test_pieces_are_bounded_in_memory() -> None:
     assert tile.pieces == 1
 
 
+def test_pieces_are_bounded_in_workgroups() -> None:
+    """Batch and pieces share a dimension of the dispatch."""
+    op = operation(Sizes(40_000, 1, 1, 100_000, 8, 8), "f16")
+    pieces = []
+    for workgroups in (80_000, 79_999):
+        tile = choose_matrix_tile(op, replace(H100, workgroups=workgroups))
+        assert tile is not None
+        pieces.append(tile.pieces)
+    assert pieces == [2, 1]
+
+
 def test_what_matrices_do_not_fit_is_left_to_threads() -> None:
     op = operation(Sizes(1, 2, 64, 64, 64, 64), "f16")
     assert choose_matrix_tile(op, replace(H100, matrix=None)) is None

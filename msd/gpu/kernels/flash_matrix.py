@@ -62,15 +62,15 @@ def choose_matrix_tile(op: Attention, gpu: Gpu) -> FlashMatrixTile | None:
         for tile, costs in tiles.items()
         if _fits(tile, op, gpu)
         for pieces in PIECES
-        if pieces == 1 or _divides(op, tile, pieces)
+        if pieces == 1 or _divides(op, tile, pieces, gpu)
     }
     return min(estimates, key=lambda tile: estimates[tile], default=None)
 
 
-def _divides(op: Attention, tile: FlashMatrixTile, pieces: int) -> bool:
-    """Return whether each piece has keys, and all of them together little memory."""
+def _divides(op: Attention, tile: FlashMatrixTile, pieces: int, gpu: Gpu) -> bool:
+    """Return whether each piece has keys, and all take little memory and a possible dispatch."""
     whole = (pieces - 1) * piece_keys(op, replace(tile, pieces=pieces)) < op.keys
-    return whole and kept_bytes(op, pieces) <= MOST_KEPT
+    return whole and kept_bytes(op, pieces) <= MOST_KEPT and op.batch * pieces <= gpu.workgroups
 
 
 def _cost(tile: FlashMatrixTile, ns: float, more: float, start: float, op: Attention, gpu: Gpu) -> float:

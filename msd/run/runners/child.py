@@ -101,11 +101,12 @@ class Child:
         """Return the child's answer; raises ChildLost or ChildRefused."""
         try:
             self._send(request)
+            self._unread += 1  # also where this is interrupted, so that the next request ignores the answer
             until = monotonic() + self.bounds.seconds
-            for _ in range(self._unread + 1):
+            while self._unread:
                 self._wait(until)
                 reply = self._receive()
-            self._unread = 0
+                self._unread -= 1
         except (EOFError, ConnectionError) as problem:
             raise ChildLost(self._cause_of_death()) from problem
         if isinstance(reply, Refused):

@@ -7,6 +7,7 @@ When the file is freed, the next one takes the process, whose device is open.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from threading import Lock
 from types import TracebackType
 
@@ -15,7 +16,7 @@ from msd.run.runners.child import Bounds, Child
 from msd.run.runners.messages import OpenGpu, Unload
 
 SECONDS = 60.0
-"""The most seconds that freeing a file may take, until the process takes another file with its bounds."""
+"""The most seconds that freeing a file may take."""
 
 
 class Processes:
@@ -47,6 +48,7 @@ class Processes:
 
     def give(self, child: Child) -> None:
         """Free the file of a process and keep the process, or end one that does not answer."""
+        child.bounds = replace(child.bounds, seconds=SECONDS)
         try:
             child.ask(Unload())
         except DelegateFailed:
