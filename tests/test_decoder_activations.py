@@ -128,7 +128,14 @@ def test_a_quiet_decoder_keeps_its_bytes(tmp_path: Path) -> None:
     assert one == other
 
 
-def test_a_checkpoint_without_an_encoder_is_measured_on_latents(loud: Path, tmp_path: Path) -> None:
+TILES = {"height": 32, "width": 48, "vae_tile": 16}
+"""Tiles smaller than the image that is measured."""
+
+
+@pytest.mark.parametrize("settings", [{}, TILES])
+def test_a_checkpoint_without_an_encoder_is_measured_on_latents(
+    loud: Path, tmp_path: Path, settings: dict[str, int]
+) -> None:
     for path in loud.iterdir():
         if path.name != "vae":
             (tmp_path / path.name).symlink_to(path)
@@ -139,7 +146,7 @@ def test_a_checkpoint_without_an_encoder_is_measured_on_latents(loud: Path, tmp_
         {n: t for n, t in tensors.items() if n.startswith(("decoder", "post_quant"))},
         tmp_path / "vae/diffusion_pytorch_model.safetensors",
     )
-    made = msd.convert(tmp_path, tmp_path / "out", components=["vae_decoder"])
+    made = msd.convert(tmp_path, tmp_path / "out", components=["vae_decoder"], **settings)
     assert "scaled by powers of two" in " ".join(made.manifest.conversion.remarks)
 
 
