@@ -318,9 +318,12 @@ def file_facts(path: Path) -> File:
 
 def _check_names(path: Path, manifest: Manifest) -> None:
     """Refuse file names that lead out of the folder: a manifest may come from an untrusted source."""
-    for name, component in manifest.components.items():
-        if component.file in ("", ".", "..") or Path(component.file).name != component.file:
-            raise BadBundle(f"{path} puts {name} in {component.file!r}, which is not a plain file name")
+    named = {name: component.file for name, component in manifest.components.items()}
+    if table := manifest.configuration.time_embeddings:
+        named["the time embeddings"] = table
+    for name, file in named.items():
+        if file in ("", ".", "..") or Path(file).name != file:
+            raise BadBundle(f"{path} puts {name} in {file!r}, which is not a plain file name")
 
 
 def family_of(manifest: Manifest) -> Family:

@@ -138,3 +138,12 @@ def test_refuses_a_file_name_that_leads_elsewhere(name: str, copied: Path) -> No
     change(copied, components=components)
     with pytest.raises(BadBundle, match="which is not a plain file name"):
         open_bundle(copied)
+
+
+@pytest.mark.parametrize("name", ["../table.bin", "/etc/passwd", ".."])
+def test_refuses_time_embeddings_that_lead_elsewhere(name: str, copied: Path) -> None:
+    """A conversion of another interface would remove them, and found that out when all was written."""
+    configuration = json.loads((copied / "manifest.json").read_text())["configuration"]
+    change(copied, configuration={**configuration, "time_embeddings": name})
+    with pytest.raises(BadBundle, match=r"puts the time embeddings in .*, which is not a plain file name"):
+        open_bundle(copied)

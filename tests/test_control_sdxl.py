@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -114,4 +115,15 @@ def test_a_controlnet_of_stable_diffusion_1_5_is_refused(theirs: Theirs, tmp_pat
     controlnets.write(tmp_path / "other", unet, **controlnets.OF_TINY)
     settings = Settings(rules=(), controlnets=((tmp_path / "other", None),))
     with pytest.raises(BadCheckpoint, match="addition_embed_type = None, but the U-Net's is text_time"):
+        open_job(theirs[0] / "xl", settings)
+
+
+def test_a_controlnet_of_other_sinusoids_is_refused(theirs: Theirs, tmp_path: Path) -> None:
+    controlnets.write(tmp_path / "other", theirs[1].unet, **controlnets.OF_TINY)
+    config = json.loads((tmp_path / "other/config.json").read_text())
+    # The width of the pooled text, which is the rest, stays.
+    config |= {"addition_time_embed_dim": 4, "projection_class_embeddings_input_dim": 24 + 6 * 4}
+    (tmp_path / "other/config.json").write_text(json.dumps(config))
+    settings = Settings(rules=(), controlnets=((tmp_path / "other", None),))
+    with pytest.raises(BadCheckpoint, match="addition_time_embed_dim = 4, but the U-Net's is 8"):
         open_job(theirs[0] / "xl", settings)

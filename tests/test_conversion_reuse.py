@@ -68,8 +68,11 @@ def test_what_is_finished_is_not_done_again(source: Path, out: Path) -> None:
     assert list(manifest.components) == list(COMPONENTS)
 
 
-def test_files_of_another_tokenizer_go(source: Path, finished: Path, out: Path) -> None:
+@pytest.mark.parametrize("damaged", [False, True])
+def test_files_of_another_tokenizer_go(source: Path, finished: Path, out: Path, damaged: bool) -> None:
     """A tokenizer reads them all: an earlier one's special tokens would be its own."""
+    if damaged:
+        (out / "manifest.json").write_text("{")
     (out / "tokenizer/special_tokens_map.json").write_text('{"pad_token": "!"}')
     (out / "tokenizer/notes.txt").write_text("mine")
     convert(source, out, replace(SETTINGS, force=True))

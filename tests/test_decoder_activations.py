@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +17,15 @@ import msd
 from msd.bundle import Bundle, open_bundle
 from msd.cli import msd as umbrella
 from msd.compress.calibration.ranges import audit
+from msd.conversion import job
 from msd.errors import NotFinite
 from msd.graph import tflite
 from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr
 from msd.measure.judging import judge
+from msd.models.networks import Network
+from msd.models.structure import Structure
+from msd.models.structure_cache import structure_of
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runtime.finite import require_picture
 from tests import xl_checkpoints
@@ -64,6 +71,24 @@ def test_the_conversion_finds_and_says_it(bundles: dict[str, Bundle]) -> None:
     assert bundles["plain"].manifest.conversion.remarks == ()
 
 
+def test_no_two_networks_are_traced_at_once(
+    loud: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decoder is measured beside what is prepared, and TensorFlow is not for two threads to import."""
+    seen, tracing = list[bool](), threading.Lock()
+
+    def trace(network: Network, on_trace: Callable[[], None]) -> Structure:
+        seen.append(tracing.acquire(blocking=False))
+        time.sleep(0.1)
+        if seen[-1]:
+            tracing.release()
+        return structure_of(network, on_trace)
+
+    monkeypatch.setattr(job, "structure_of", trace)
+    msd.convert(loud, tmp_path / "out", components=["vae_decoder"])
+    assert seen == [True] * 3
+
+
 def test_the_image_stays_to_the_last_bit(bundles: dict[str, Bundle]) -> None:
     np.testing.assert_allclose(image(bundles["scaled"]), image(bundles["plain"]), atol=2e-6)
 
@@ -103,7 +128,14 @@ def test_a_quiet_decoder_keeps_its_bytes(tmp_path: Path) -> None:
     assert one == other
 
 
-def test_a_checkpoint_without_an_encoder_is_measured_on_latents(loud: Path, tmp_path: Path) -> None:
+TILES = {"height": 32, "width": 48, "vae_tile": 16}
+"""Tiles smaller than the image that is measured."""
+
+
+@pytest.mark.parametrize("settings", [{}, TILES])
+def test_a_checkpoint_without_an_encoder_is_measured_on_latents(
+    loud: Path, tmp_path: Path, settings: dict[str, int]
+) -> None:
     for path in loud.iterdir():
         if path.name != "vae":
             (tmp_path / path.name).symlink_to(path)
@@ -114,7 +146,7 @@ def test_a_checkpoint_without_an_encoder_is_measured_on_latents(loud: Path, tmp_
         {n: t for n, t in tensors.items() if n.startswith(("decoder", "post_quant"))},
         tmp_path / "vae/diffusion_pytorch_model.safetensors",
     )
-    made = msd.convert(tmp_path, tmp_path / "out", components=["vae_decoder"])
+    made = msd.convert(tmp_path, tmp_path / "out", components=["vae_decoder"], **settings)
     assert "scaled by powers of two" in " ".join(made.manifest.conversion.remarks)
 
 

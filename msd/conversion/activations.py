@@ -79,7 +79,7 @@ def _latents(job: Job, decoder: str) -> Array:
     """Return latents (1, rows, columns, channels) as a scheduler returns them."""
     encoder, channels = job.family.image_encoder, job.checkpoint.configs[decoder].latent_channels
     if encoder is None or not _encodes(job, encoder.name, channels):
-        shape = (1, job.size.rows, job.size.columns, channels)
+        shape, _ = job.networks[decoder].inputs["latent"]  # of a tile, perhaps
         return np.random.default_rng(0).standard_normal(shape, np.float32)
     graph, found = _graph(job, encoder.name), list[Array]()
     port = next(iter(Interface.of(Model([graph]), Path(encoder.name)).inputs.values()))

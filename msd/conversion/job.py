@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -34,6 +35,9 @@ from msd.run.runtime.scheduler import make_scheduler, require_valid
 
 LEAST_CELLS = 8
 """Of the latents along the side of a tile."""
+
+ONE_AT_A_TIME = threading.Lock()
+"""Held for a trace: of two threads that import TensorFlow and Keras at once each gets modules half made."""
 
 NETWORKS: Mapping[str, Callable[[Family, Configs, Size], dict[str, Network]]] = {
     "msd": networks,
@@ -82,7 +86,8 @@ class Job:
     def structure(self, name: str, on_trace: Callable[[], None] = lambda: None) -> Structure:
         """Return the traced structure of a component; `on_trace` is called before it is traced."""
         if name not in self._structures:
-            self._structures[name] = structure_of(self.networks[name], on_trace)
+            with ONE_AT_A_TIME:
+                self._structures[name] = structure_of(self.networks[name], on_trace)
         return self._structures[name]
 
     @cached_property

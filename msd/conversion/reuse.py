@@ -65,14 +65,13 @@ def unowned(out: Path, previous: Manifest | None, written: Collection[str]) -> I
 def stale_files(previous: Manifest | None, manifest: Manifest) -> list[str]:
     """Return the files of an earlier conversion that are not of the new manifest's.
 
-    Those of its tokenizers are among them, whatever the new ones have, which are written in any case.
+    Those of tokenizers are among them, whatever the new ones have, which are written in any case: they are
+    read without a manifest that names them.
     """
-    if previous is None:
-        return []
-    named = [_named(each) for each in (previous, manifest)]
-    folders = find_family(previous.family).tokenizers
-    tokenizers = (f"{folder}/{file}" for folder in folders for file in TOKENIZER_FILES)
-    return [*(file for file in named[0] if file not in named[1]), *tokenizers]
+    kept = [] if previous is None else [previous]
+    named = {file for each in kept for file in _named(each)} - {*_named(manifest)}
+    folders = {folder for each in (*kept, manifest) for folder in find_family(each.family).tokenizers}
+    return [*named, *(f"{folder}/{file}" for folder in folders for file in TOKENIZER_FILES)]
 
 
 def _named(manifest: Manifest) -> list[str]:

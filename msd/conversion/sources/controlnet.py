@@ -217,6 +217,7 @@ def _require_fit(name: str, control: ControlNetConfig, unet: UNetConfig, scale: 
         ("block_out_channels", control.channels, unet.channels),
         ("layers_per_block", control.resnets, unet.resnets),
         ("the width of its pooled text", *(c.added.pooled if c.added else None for c in (control, unet))),
+        ("addition_time_embed_dim", *(c.added.size if c.added else None for c in (control, unet))),
         ("in_channels", control.in_channels, unet.out_channels),
     )
     for key, own, wanted in facts:
