@@ -51,6 +51,11 @@ class Gpu:
     matrix: MatrixUnit | None = None
 
     @property
+    def processors(self) -> int:
+        """The processors, of which two workgroups of 256 fill each."""
+        return max(1, self.enough_workgroups // 2)
+
+    @property
     def real(self) -> Element:
         """The type of activations: f16 where the GPU has it, else f32."""
         return "f16" if self.half else "f32"

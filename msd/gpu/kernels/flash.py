@@ -77,9 +77,8 @@ def _workgroups(tile: FlashTile, op: Attention) -> int:
 
 def _used(tile: FlashTile, op: Attention, gpu: Gpu) -> float:
     """Return which share of the processors works until the last workgroup ends, two of which fill one."""
-    processors = max(1, gpu.enough_workgroups // 2)
     groups = _workgroups(tile, op)
-    return groups / (-(-groups // processors) * processors)
+    return groups / (-(-groups // gpu.processors) * gpu.processors)
 
 
 def _narrowed(tile: FlashTile, op: Attention, gpu: Gpu) -> FlashTile:

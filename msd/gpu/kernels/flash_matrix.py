@@ -57,26 +57,23 @@ def choose_matrix_tile(op: Attention, gpu: Gpu) -> FlashMatrixTile | None:
     if gpu.matrix is None or not halves or op.scale <= 0:
         return None
     tiles = {FlashMatrixTile(*shape[:3], gpu.matrix, *shape[3:]): costs for shape, costs in SHAPES.items()}
-    estimates = {
-        replace(tile, pieces=pieces): _cost(replace(tile, pieces=pieces), *costs, op, gpu)
-        for tile, costs in tiles.items()
-        if _fits(tile, op, gpu)
-        for pieces in PIECES
-        if pieces == 1 or _divides(op, tile, pieces, gpu)
-    }
+    fitting = [(tile, costs) for tile, costs in tiles.items() if _fits(tile, op, gpu)]
+    divided = [(replace(tile, pieces=pieces), costs) for tile, costs in fitting for pieces in PIECES]
+    estimates = {tile: _cost(tile, *costs, op, gpu) for tile, costs in divided if _divides(tile, op, gpu)}
     return min(estimates, key=lambda tile: estimates[tile], default=None)
 
 
-def _divides(op: Attention, tile: FlashMatrixTile, pieces: int, gpu: Gpu) -> bool:
+def _divides(tile: FlashMatrixTile, op: Attention, gpu: Gpu) -> bool:
     """Return whether each piece has keys, and all take little memory and a possible dispatch."""
-    whole = (pieces - 1) * piece_keys(op, replace(tile, pieces=pieces)) < op.keys
-    return whole and kept_bytes(op, pieces) <= MOST_KEPT and op.batch * pieces <= gpu.workgroups
+    pieces = tile.pieces
+    few = pieces == 1 or (kept_bytes(op, pieces) <= MOST_KEPT and op.batch * pieces <= gpu.workgroups)
+    return few and (pieces - 1) * piece_keys(op, tile) < op.keys
 
 
 def _cost(tile: FlashMatrixTile, ns: float, more: float, start: float, op: Attention, gpu: Gpu) -> float:
     """Return the ns of the processor with the most workgroups, and of adding pieces."""
     groups = op.batch * op.heads * -(-op.queries // tile.queries) * tile.pieces
-    rounds = -(-groups // max(1, gpu.enough_workgroups // 2))
+    rounds = -(-groups // gpu.processors)
     size = SOFTMAX + (1 - SOFTMAX) * tile.depth(op.size) / 64
     spent = (rounds + more) * tile.queries * (piece_keys(op, tile) + start) * ns * size
     return spent + (ADDING + kept_bytes(op, tile.pieces) / ADDED if tile.pieces > 1 else 0)

@@ -103,14 +103,13 @@ def choose_tile(
     A gate needs threads with eight columns; `split` allows split sums. Of `bounded` operands f16 can hold
     short sums. Where f16 holds all operands, which is `halves`, the GPU's matrix units may multiply them.
     """
+    splits = split and batch == 1
+    matrices = list(_choices(matrix_tiles(gpu) if halves else (), depth, gpu, False, splits))
+    if matrices:
+        return min(matrices, key=lambda choice: _matrix_cost(choice, rows, columns, depth, gpu, batch))
     short = bounded and gpu.half and gpu.short_sums
-    tiles: Iterable[AnyTile] = matrix_tiles(gpu) if halves else ()
-    choices = list(_choices(tiles, depth, gpu, False, split and batch == 1))
-    if not choices:
-        threads = SHORT_EFFICIENCY if short else EFFICIENCY
-        choices = list(_choices(threads, depth, gpu, gate, split and batch == 1))
-    cost = _matrix_cost if choices and isinstance(choices[0].tile, MatrixTile) else _cost
-    return min(choices, key=lambda choice: cost(choice, rows, columns, depth, gpu, batch))
+    threads = _choices(SHORT_EFFICIENCY if short else EFFICIENCY, depth, gpu, gate, splits)
+    return min(threads, key=lambda choice: _cost(choice, rows, columns, depth, gpu, batch))
 
 
 def matrix_tiles(gpu: Gpu) -> list[MatrixTile]:
@@ -161,7 +160,7 @@ def _matrix_cost(choice: TileChoice, rows: int, columns: int, depth: int, gpu: G
     sizes = (tile.rows, tile.columns, tile.block_rows, tile.block_columns, tile.depth)
     step, ends, more = MATRIX_STEPS[sizes]
     groups = -(-rows // tile.rows) * -(-columns // tile.columns) * splits * batch
-    rounds = -(-groups // max(1, gpu.enough_workgroups // 2))
+    rounds = -(-groups // gpu.processors)
     spent = (rounds + more) * (-(-depth // (splits * tile.depth)) + ends) * step
     parts = 2 * BYTES[gpu.real] * rows * columns * splits
     return spent + (ADDING + parts / ADDED if splits > 1 else 0)
