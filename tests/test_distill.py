@@ -80,19 +80,19 @@ def weights(folder: Path) -> dict[str, Any]:
 
 def test_the_guided_output_is_that_of_diffusers_pipeline(checkpoint: Path) -> None:
     networks = open_networks(checkpoint, "cpu")
-    context, empty = (
-        networks.context(networks.token_ids(["red", "reed"])),
-        networks.context(networks.token_ids([""])),
+    conditions, empty = (
+        networks.conditions(networks.token_ids(["red", "reed"])),
+        networks.conditions(networks.token_ids([""])),
     )
     latents = torch.randn(2, *networks.latent_shape, generator=torch.Generator().manual_seed(1))
     scales = torch.tensor([3.0, 5.0])
     points = Points(
-        latents=latents, timesteps=torch.tensor([999, 40]), ids=None, scales=scales, context=context
+        latents=latents, timesteps=torch.tensor([999, 40]), ids=None, scales=scales, conditions=conditions
     )
     with torch.no_grad():
         clean, noise = guided_output(networks, points, empty)
-        away = output_of(networks.unet, points, empty.expand(2, -1, -1))
-        towards = output_of(networks.unet, points, context)
+        away = output_of(networks.unet, points, {"context": empty["context"].expand(2, -1, -1)})
+        towards = output_of(networks.unet, points, conditions)
     wanted = away + points.scales.view(-1, 1, 1, 1) * (towards - away)
     said = networks.levels.output(networks.prediction, points.timesteps, latents, clean)
     assert torch.allclose(said, wanted, atol=1e-3)
@@ -114,12 +114,12 @@ def test_a_student_begins_as_its_teacher_whether_it_takes_the_scale_or_not(check
         ids=networks.token_ids(["red", "reed"]),
         scales=torch.tensor([3.0, 9.0]),
     )
-    context = networks.context(points.ids)
+    conditions = networks.conditions(points.ids)
     with torch.no_grad():
-        teacher = output_of(networks.unet, points, context)
+        teacher = output_of(networks.unet, points, conditions)
         for takes_scale in (False, True):
             student = new_student(networks.unet, takes_scale, TRAINING)
-            assert torch.allclose(output_of(student, points, context), teacher, atol=1e-5)
+            assert torch.allclose(output_of(student, points, conditions), teacher, atol=1e-5)
             assert all(weight.requires_grad for weight in student.parameters())
 
 

@@ -64,10 +64,10 @@ def test_what_a_student_says_is_what_diffusers_scheduler_denoises(networks: Netw
     scheduler = LCMScheduler.from_config(config)
     scheduler.set_timesteps(4)
     points = points_at(networks, *scheduler.timesteps.tolist())
-    context = networks.context(points.ids)
+    conditions = networks.conditions(points.ids)
     with torch.no_grad():
-        ours = end_of(networks.unet, networks.levels, networks.prediction, points, context)
-        outputs = networks.unet(points.latents, points.timesteps, context).sample
+        ours = end_of(networks.unet, networks.levels, networks.prediction, points, conditions)
+        outputs = networks.unet(points.latents, points.timesteps, conditions["context"]).sample
     for i, timestep in enumerate(scheduler.timesteps):
         step = scheduler.step(outputs[i : i + 1], timestep, points.latents[i : i + 1])
         assert torch.allclose(ours[i : i + 1], step.denoised, rtol=1e-4, atol=1e-3)
@@ -77,8 +77,8 @@ def test_what_a_student_says_is_what_diffusers_scheduler_denoises(networks: Netw
 def test_the_end_of_clean_latents_are_these(networks: Networks) -> None:
     points = points_at(networks, 0, 0)
     with torch.no_grad():
-        context = networks.context(points.ids)
-        said = end_of(networks.unet, networks.levels, networks.prediction, points, context)
+        conditions = networks.conditions(points.ids)
+        said = end_of(networks.unet, networks.levels, networks.prediction, points, conditions)
     assert torch.allclose(said, points.latents, atol=1e-5)
 
 
@@ -93,7 +93,7 @@ def test_points_of_trajectories_know_their_ends(tmp_path: Path, networks: Networ
     source = trajectories(networks, tmp_path, ScaleRange(5, 5))
     first, step = source.on_grid(torch.Generator().manual_seed(4), 9, 1)
     assert first.timesteps.tolist() == [999] * 9
-    latents, first, empty = first.latents, encoded(networks, first), networks.context(source.ids[-1:])
+    latents, first, empty = first.latents, encoded(networks, first), networks.conditions(source.ids[-1:])
     with torch.no_grad():
         for now, after in pairwise(source.timesteps):
             at = torch.full((9,), now)
@@ -148,10 +148,10 @@ def test_a_lora_begins_as_its_teacher_and_diffusers_loads_what_it_has_learnt(
     training = Training(updates=3, batch=2, rate=1e-2, warmup=0, lora=2)
     student = new_student(networks.unet, takes_scale=False, training=training)
     points = points_at(networks, 999, 40)
-    context = networks.context(points.ids)
+    conditions = networks.conditions(points.ids)
     with torch.no_grad():
-        before = output_of(networks.unet, points, context)
-        assert torch.allclose(output_of(student, points, context), before, atol=1e-5)
+        before = output_of(networks.unet, points, conditions)
+        assert torch.allclose(output_of(student, points, conditions), before, atol=1e-5)
     loss = consistency_loss(networks, trajectories(networks, tmp_path, ScaleRange(9, 9)), networks.prediction)
     run = StageRun("lcm", tmp_path / "stage", training, seed=0, save_every=1000, sample_every=0)
     student = train(run, student, loss, Accelerator(), lambda progress: None, lambda unet, update: None)
@@ -160,8 +160,8 @@ def test_a_lora_begins_as_its_teacher_and_diffusers_loads_what_it_has_learnt(
     pipe = StableDiffusionPipeline.from_pretrained(tmp_path / "teacher", safety_checker=None)
     pipe.load_lora_weights(tmp_path / "lora")
     with torch.no_grad():
-        after = output_of(student, points, context)
-        theirs = output_of(pipe.unet, points, context)
+        after = output_of(student, points, conditions)
+        theirs = output_of(pipe.unet, points, conditions)
     assert torch.allclose(theirs, after, atol=1e-4)
     assert (after - before).abs().max() > 1e-2
 

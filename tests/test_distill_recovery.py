@@ -40,7 +40,7 @@ from msd.train.distill.settings import DistillationSettings, Goal, ScaleRange, T
 from msd.train.distill.student import Student, new_student
 from msd.train.distill.swings import Swings
 from msd.train.distill.training import StageRun, TrainingProgress, train
-from msd.train.pytorch.modules import CALLS, network_call
+from msd.train.pytorch.modules import kind_of, network_call
 from msd.train.pytorch.narrowing import job_of, narrowing_of
 from tests.checkpoints import SHALLOW, TINY, vary, write
 from tests.test_distill import observer, weights
@@ -109,7 +109,8 @@ def decibels(converted: Path, call: Callable[[Any], Any], embed: Any) -> float:
     with Interpreter(bundle.path("unet"), float_weights=True) as network:
         found = network.run(inputs)["noise"]
     with torch.no_grad():
-        wanted = call({**{k: torch.from_numpy(v) for k, v in inputs.items()}, "timestep": timestep}).numpy()
+        given = {**{k: torch.from_numpy(v) for k, v in inputs.items()}, "timestep": timestep}
+        wanted = call(given)["noise"].numpy()
     return float(psnr(wanted, found))
 
 
@@ -140,7 +141,7 @@ def test_a_narrow_network_computes_what_the_pruned_conversion_does(tmp_path: Pat
     before = sum(weight.numel() for weight in network.parameters())
     narrowing.narrow(network.requires_grad_(False).eval())
     assert sum(weight.numel() for weight in network.parameters()) < 0.6 * before
-    call = partial(CALLS["unet"], network)
+    call = partial(kind_of(checkpoint.configs["unet"]).call, network)
     assert decibels(tmp_path / "converted", call, network.time_proj) > CLOSE
 
 

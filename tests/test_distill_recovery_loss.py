@@ -60,9 +60,9 @@ def moved(
     """Return one image's latents after DDIM's step, written out: equations 12 and 7 of arXiv 2010.02502."""
     (now, after), (prompt, empty) = at, ids
     when = torch.tensor([now])
-    noise = unet(latents[None], when, teacher.context(prompt[None]), return_dict=False)[0]
+    noise = unet(latents[None], when, teacher.conditions(prompt[None])["context"], return_dict=False)[0]
     if g != 1:
-        without = unet(latents[None], when, teacher.context(empty[None]), return_dict=False)[0]
+        without = unet(latents[None], when, teacher.conditions(empty[None])["context"], return_dict=False)[0]
         noise = without + g * (noise - without)
     alphas = [1.0, *teacher.diffusion.alphas().tolist()]
     a, b = alphas[now + 1], alphas[after + 1]
@@ -101,9 +101,10 @@ def test_it_is_the_error_of_the_next_latents_and_of_the_blocks(
 def blocks_of(teacher: Networks, student: Any, source: Numbered, points: Points, guidance: float) -> float:
     """Return the mean over the blocks of their relative errors, on both passes where there is guidance."""
     twice = guidance != 1
-    context = teacher.context(points.ids)
+    context = teacher.conditions(points.ids)["context"]
     if twice:
-        context = torch.cat([teacher.context(source.ids[-1:]).expand_as(context), context])
+        empty = teacher.conditions(source.ids[-1:])["context"]
+        context = torch.cat([empty.expand_as(context), context])
     latents, at = points.latents.repeat(1 + twice, 1, 1, 1), points.timesteps.repeat(1 + twice)
     said = []
     for unet in (student, teacher.unet):

@@ -43,9 +43,9 @@ def test_layers_are_refitted_to_what_the_whole_networks_say(
 
     def error(unet: Any) -> float:
         points = noise(teacher, torch.Generator().manual_seed(77), 16)
-        context = teacher.context(points.ids)
+        conditions = teacher.conditions(points.ids)
         with torch.no_grad():
-            wanted, said = (output_of(each, points, context) for each in (teacher.unet, unet))
+            wanted, said = (output_of(each, points, conditions) for each in (teacher.unet, unet))
         return float((said - wanted).square().mean() / wanted.square().mean())
 
     narrow = narrowing.narrow(new_student(teacher.unet, False, Training()))
@@ -53,7 +53,7 @@ def test_layers_are_refitted_to_what_the_whole_networks_say(
 
     def run(unet: Any, number: int) -> None:
         points = noise(teacher, torch.Generator().manual_seed(number), 8)
-        output_of(unet, points, teacher.context(points.ids))
+        output_of(unet, points, teacher.conditions(points.ids))
 
     errors = refit_layers(narrow, teacher.unet, names, run, 16, tmp_path)
     assert all(after <= was for was, after in errors.values())

@@ -155,7 +155,7 @@ def test_on_what_is_observed_the_file_says_what_pytorch_says_at_these_points(
     convert(checkpoint, tmp_path / "float", Settings(RULES, find_recipe("float32"), ("unet",)))
     points = points_of_run(drawn_by(teacher, settings), settings.data.seed, 0)
     with torch.no_grad():
-        wanted = output_of(teacher.unet, points, teacher.context(points.ids)).permute(0, 2, 3, 1).numpy()
+        wanted = output_of(teacher.unet, points, teacher.conditions(points.ids)).permute(0, 2, 3, 1).numpy()
     assert {tuple(ids) for ids in points.ids.tolist()} > {tuple(teacher.token_ids([""])[0].tolist())}
     with Interpreter(tmp_path / "float" / "unet.tflite", float_weights=True) as network:
         for number in range(POINTS):

@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 from diffusers import StableDiffusionXLPipeline
 from safetensors.torch import load_file, save_file
 
 import msd
 from msd.bundle import Bundle, open_bundle
-from msd.cli import msd as umbrella
 from msd.compress.calibration.generated_inputs import Runnable
 from msd.conversion.job import open_job
 from msd.conversion.settings import Settings
@@ -331,19 +329,6 @@ def test_the_refiner_is_refused_by_name(both: tuple[Path, StableDiffusionXLPipel
     save_file(moved, tmp_path / "refiner.safetensors")
     with pytest.raises(BadCheckpoint, match="is Stable Diffusion XL's refiner, which goes on where the base"):
         open_checkpoint(tmp_path / "refiner.safetensors")
-
-
-@pytest.mark.parametrize("command", ["distill", "compare"])
-def test_what_pytorch_does_not_run_is_refused_by_name(
-    command: str, theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
-) -> None:
-    (tmp_path / "prompts.txt").write_text("a red dog\n")
-    options = {"distill": ("--guidance", "3", "-o", tmp_path / "out"), "compare": (theirs[0],)}[command]
-    words = (command, theirs[0], *options, "--prompts", tmp_path / "prompts.txt")
-    done = CliRunner().invoke(umbrella, [str(word) for word in words])
-    assert done.exit_code == 1, done.output
-    assert "is a Stable Diffusion XL, and PyTorch runs Stable Diffusion 1.x and 2.x alone" in done.stderr
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("prefix", ["first_stage_model.", ""])

@@ -36,7 +36,7 @@ def recovery_loss(
     visited = [*source.timesteps][:: (len(source.timesteps) - 1) // steps]
     often = [at for left, at in zip(range(steps, 0, -1), visited, strict=False) for _ in range(left)]
     grid = torch.tensor(visited, device=teacher.device)
-    empty = None if guidance == 1 else teacher.context(source.ids[-1:])
+    empty = None if guidance == 1 else teacher.conditions(source.ids[-1:])
     diffusion = replace(teacher.diffusion, prediction_type=whole.prediction)
 
     def draw(random: Any, size: int) -> Points:

@@ -16,6 +16,7 @@ from msd.train.distill.levels import Levels
 from msd.train.distill.networks import Networks
 from msd.train.distill.objectives import Loss, encoded
 from msd.train.distill.passes import Points, PointSource, found, guided_output, output_of
+from msd.train.pytorch.modules import Tensors
 
 SOLVER_STEPS = 50
 """The DDIM steps of the teacher, of which one lies between a point and its target."""
@@ -38,36 +39,36 @@ def consistency_loss(teacher: Networks, source: PointSource, prediction: str) ->
     stride = total // SOLVER_STEPS
     starts = range(stride - 1, total, stride)
 
-    empty = teacher.context(source.ids[-1:])
+    empty = teacher.conditions(source.ids[-1:])
 
     def draw(random: Any, size: int) -> Points:
         return encoded(teacher, source.anywhere(random, size, starts))
 
     def loss(student: Any, points: Points) -> Any:
-        predicted = end_of(student, teacher.levels, prediction, points, points.context)
+        predicted = end_of(student, teacher.levels, prediction, points, points.conditions)
         with torch.no_grad():
             wanted = points.ends
             if wanted is None:
                 later = _later(teacher, points, empty, stride)
-                wanted = end_of(student, teacher.levels, prediction, later, points.context)
+                wanted = end_of(student, teacher.levels, prediction, later, points.conditions)
         return (((predicted - wanted).square() + HUBER**2).sqrt() - HUBER).mean()
 
     return Loss(draw, loss)
 
 
-def _later(teacher: Networks, points: Points, empty: Any, stride: int) -> Points:
+def _later(teacher: Networks, points: Points, empty: Tensors, stride: int) -> Points:
     """Return where one step of the guided teacher, over `stride` timesteps, leads from points."""
     clean, noise = guided_output(teacher, points, empty)
     later = (points.timesteps - stride).clamp(min=0)
     return points.moved(teacher.levels.at(later, clean, noise), later)
 
 
-def end_of(unet: Any, levels: Levels, prediction: str, points: Points, context: Any) -> Any:
+def end_of(unet: Any, levels: Levels, prediction: str, points: Points, conditions: Tensors) -> Any:
     """Return a student's prediction of where trajectories end, (B, C, H, W): themselves at timestep 0.
 
     Formula (9) of the paper.
     """
-    clean, _ = found(levels, prediction, points, output_of(unet, points, context))
+    clean, _ = found(levels, prediction, points, output_of(unet, points, conditions))
     skip, out = boundary(points.timesteps)
     return skip * points.latents + out * clean
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.diffusers import open_folder, read_json
 from msd.errors import BadCheckpoint
 from msd.models.families import Component
-from msd.models.families.stable_diffusion import TEXT_ENCODER, UNET, VAE_DECODER, VAE_ENCODER
+from msd.models.networks import size_of
 from msd.run.runtime.diffusion import Diffusion
+from msd.train.distill.conditioning import Conditioning
 from msd.train.distill.levels import Levels, require_prediction
-from msd.train.pytorch import modules
-from msd.train.pytorch.bundle import require_pytorch_runs
+from msd.train.pytorch.modules import kind_of
+from msd.train.pytorch.ports import ports_of, wiring_of
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,7 @@ class Networks:
     device: str
     diffusion: Diffusion
     levels: Levels
-    tokenizer: Any
-    text_encoder: Any
+    prompts: Conditioning
     unet: Any
     vae: Any
 
@@ -49,14 +50,11 @@ class Networks:
 
     def token_ids(self, prompts: Sequence[str]) -> Any:
         """Return the ids of prompts, int64 (N, tokens), on the CPU."""
-        length = self.tokenizer.model_max_length
-        ids = self.tokenizer(list(prompts), padding="max_length", max_length=length, truncation=True)
-        return torch.tensor(ids["input_ids"])
+        return self.prompts.token_ids(prompts)
 
-    def context(self, ids: Any) -> Any:
-        """Return what the U-Net attends to, (N, tokens, width), for ids (N, tokens)."""
-        with torch.no_grad():
-            return self.text_encoder(ids.to(self.device))[0]
+    def conditions(self, ids: Any) -> dict[str, Any]:
+        """Return what the U-Net takes beside latents and timesteps, by name, for ids (N, tokens)."""
+        return self.prompts.of(ids)
 
     def images(self, latents: Any) -> Any:
         """Return latents (N, C, H, W) as uint8 images (N, height, width, 3) on the CPU."""
@@ -72,31 +70,45 @@ def open_networks(folder: Path, device: str) -> Networks:
     than latents, a timestep and text; BadConfig for a scheduler of another kind of prediction.
     """
     checkpoint = open_folder(folder)
-    require_pytorch_runs(checkpoint, "a distilled checkpoint of others converts as it is")
     if checkpoint.pruned:
         raise BadCheckpoint(
             f"{folder} was pruned and trained so; distil the whole checkpoint, and recover the student again"
         )
-    config = {part: _config(folder, part) for part in (TEXT_ENCODER, UNET, VAE_DECODER)}
-    require_plain(folder, config[UNET], config[VAE_DECODER])
+    family = checkpoint.family
+    unet, vae = (_config(folder, each) for each in (family.denoiser, family.decoder))
+    require_plain(folder, unet, vae)
     diffusion = Diffusion.from_config(checkpoint.scheduler)
     require_prediction(diffusion)
-    made = {part: _module(checkpoint, part, config[part]).to(device) for part in config}
     return Networks(
         checkpoint=checkpoint,
         folder=folder,
         device=device,
         diffusion=diffusion,
         levels=Levels.of(diffusion, device),
-        tokenizer=CLIPTokenizer.from_pretrained(folder / "tokenizer"),
-        text_encoder=frozen(made[TEXT_ENCODER]),
-        unet=made[UNET].to(memory_format=torch.channels_last),
-        vae=frozen(made[VAE_DECODER]),
+        prompts=_conditions(checkpoint, folder, device),
+        unet=_module(checkpoint, folder, family.denoiser).to(device, memory_format=torch.channels_last),
+        vae=frozen(_module(checkpoint, folder, family.decoder).to(device)),
+    )
+
+
+def _conditions(checkpoint: Checkpoint, folder: Path, device: str) -> Conditioning:
+    family = checkpoint.family
+    size = size_of(family, checkpoint.configs)
+    encoders = {}
+    for each in family.text_encoders:
+        module = frozen(_module(checkpoint, folder, each).to(device))
+        encoders[each.name] = partial(kind_of(checkpoint.configs[each.name]).call, module)
+    return Conditioning(
+        wiring=wiring_of(checkpoint, ports_of(checkpoint, dict.fromkeys(family.required, 1), size)),
+        tokenizers={name: CLIPTokenizer.from_pretrained(folder / name) for name in family.tokenizers},
+        encoders=encoders,
+        pixels=size.pixels,
+        device=device,
     )
 
 
 def require_plain(folder: Path, unet: Mapping[str, Any], vae: Mapping[str, Any]) -> None:
-    """Raise BadCheckpoint for a U-Net or an autoencoder that is not Stable Diffusion's for text to image."""
+    """Raise BadCheckpoint for a U-Net or an autoencoder of another kind than text to image's."""
     if vae.get("_class_name") != "AutoencoderKL":
         raise BadCheckpoint(f"{folder}/vae is no AutoencoderKL; distil with the checkpoint's own autoencoder")
     if unet.get("in_channels") != vae.get("latent_channels"):
@@ -112,12 +124,12 @@ def _config(folder: Path, component: Component) -> dict[str, Any]:
     return read_json(folder, f"{component.part.folder}/config.json")
 
 
-def _module(checkpoint: Checkpoint, component: Component, config: Mapping[str, Any]) -> Any:
+def _module(checkpoint: Checkpoint, folder: Path, component: Component) -> Any:
     """Return a component's module; the autoencoder's has its encoder too, where the checkpoint has one."""
-    weights = dict(checkpoint.weights[component.name])
-    if component is VAE_DECODER:
-        weights |= checkpoint.weights.get(VAE_ENCODER.name, {})
-    return modules.MODULES[component.name](weights, config)
+    family, weights = checkpoint.family, dict(checkpoint.weights[component.name])
+    if component is family.decoder and family.image_encoder:
+        weights |= checkpoint.weights.get(family.image_encoder.name, {})
+    return kind_of(checkpoint.configs[component.name]).module(weights, _config(folder, component))
 
 
 def frozen(module: Any) -> Any:

@@ -34,8 +34,8 @@ class Loss:
 
 
 def encoded(teacher: Networks, points: Points) -> Points:
-    """Return points with the context of their prompts."""
-    return replace(points, context=teacher.context(points.ids))
+    """Return points with the conditions of their prompts."""
+    return replace(points, conditions=teacher.conditions(points.ids))
 
 
 def guidance_loss(teacher: Networks, source: PointSource, prediction: str) -> Loss:
@@ -45,7 +45,7 @@ def guidance_loss(teacher: Networks, source: PointSource, prediction: str) -> Lo
     what the student predicts, its `prediction`. At all timesteps, so that any schedule serves the student.
     """
 
-    empty = teacher.context(source.ids[-1:])
+    empty = teacher.conditions(source.ids[-1:])
 
     def draw(random: Any, size: int) -> Points:
         return encoded(teacher, source.anywhere(random, size))
@@ -54,7 +54,7 @@ def guidance_loss(teacher: Networks, source: PointSource, prediction: str) -> Lo
         with torch.no_grad():
             clean, _ = guided_output(teacher, points, empty)
             wanted = teacher.levels.output(prediction, points.timesteps, points.latents, clean)
-        predicted = output_of(student, points, points.context)
+        predicted = output_of(student, points, points.conditions)
         return torch.nn.functional.mse_loss(predicted, wanted)
 
     return Loss(draw, loss)
@@ -79,10 +79,10 @@ def halving_loss(teacher: Networks, half: Student, source: PointSource, steps: i
         with torch.no_grad():
             for now, after in pairwise(at):
                 here = here.moved(here.latents, now)
-                output = output_of(half.unet, here, points.context)
+                output = output_of(half.unet, here, points.conditions)
                 here = here.moved(levels.at(after, *found(levels, half.prediction, here, output)), after)
             clean = levels.aim((points.latents, here.latents), (at[0], at[2]))
-        return _distance(levels, prediction, points, output_of(student, points, points.context), clean)
+        return _distance(levels, prediction, points, output_of(student, points, points.conditions), clean)
 
     return Loss(draw, loss)
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
 import torch
 
+from msd.models.families.stable_diffusion import GUIDANCE
 from msd.run.runtime.guidance import EMBEDDING_FACTOR
 from msd.run.runtime.timestep import frequencies
 from msd.train.distill.levels import Levels
 from msd.train.distill.networks import Networks
+from msd.train.pytorch.modules import Tensors, predict
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class Points:
     """Latents (B, C, H, W) at timesteps (B,), ids (B, tokens) of prompts and scales (B,) of guidance.
 
     Where they are known: `ends` (B, C, H, W) are the clean latents to which the guided teacher leads from
-    there, `context` (B, tokens, width) is the text encoder's output, and `step` (B,) each one's step.
+    there, `conditions` what else the U-Net takes, B rows of each input by its name, and `step` (B,) each
+    one's step.
     """
 
     latents: Any
@@ -28,21 +31,30 @@ class Points:
     ids: Any
     scales: Any
     ends: Any = None
-    context: Any = None
     step: Any = None
+    conditions: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def tensors(self) -> dict[str, Any]:
         """All that is known of the points, by name."""
-        return {name: tensor for name, tensor in vars(self).items() if tensor is not None}
+        return {**self._own, **self.conditions}
 
     def each(self, change: Callable[[Any], Any]) -> Points:
         """Return the points with every tensor changed."""
-        return replace(self, **{name: change(tensor) for name, tensor in self.tensors.items()})
+        conditions = {name: change(tensor) for name, tensor in self.conditions.items()}
+        return replace(
+            self, conditions=conditions, **{name: change(tensor) for name, tensor in self._own.items()}
+        )
 
     def moved(self, latents: Any, timesteps: Any) -> Points:
         """Return other latents at other timesteps of the same prompts."""
         return replace(self, latents=latents, timesteps=timesteps)
+
+    @property
+    def _own(self) -> dict[str, Any]:
+        known = {name: tensor for name, tensor in vars(self).items() if tensor is not None}
+        del known["conditions"]
+        return known
 
 
 class PointSource(Protocol):
@@ -65,26 +77,25 @@ class PointSource(Protocol):
         """Return random points at any timesteps, or `among` these."""
 
 
-def output_of(unet: Any, points: Points, context: Any) -> Any:
+def output_of(unet: Any, points: Points, conditions: Tensors) -> Any:
     """Return a U-Net's predictions at points, float32 (B, C, H, W); it gets their scales if it takes them."""
     width = _config(unet).time_cond_proj_dim
-    condition = None if width is None else scale_embedding(points.scales, width)
-    latents, timesteps = points.latents, points.timesteps
-    return unet(latents, timesteps, context, timestep_cond=condition, return_dict=False)[0].float()
+    scales = {} if width is None else {GUIDANCE: scale_embedding(points.scales, width)}
+    return predict(unet, points.latents, points.timesteps, {**conditions, **scales}).float()
 
 
-def guided_output(networks: Networks, points: Points, empty: Any) -> tuple[Any, Any]:
+def guided_output(networks: Networks, points: Points, empty: Tensors | None) -> tuple[Any, Any]:
     """Return the clean latents and the noise that the guided U-Net finds at points, (B, C, H, W) each.
 
-    Ho and Salimans (2022, arXiv 2207.12598); points have their context, and `empty` is that of the empty
-    prompt (1, tokens, width). None: one pass, without guidance.
+    Ho and Salimans (2022, arXiv 2207.12598); points have their conditions, and `empty` are those of the empty
+    prompt, one row. None: one pass, without guidance.
     """
     if empty is None:
-        output = output_of(networks.unet, points, points.context)
+        output = output_of(networks.unet, points, points.conditions)
     else:
         twice = points.moved(points.latents.repeat(2, 1, 1, 1), points.timesteps.repeat(2))
-        context = torch.cat([empty.expand_as(points.context), points.context])
-        away, towards = output_of(networks.unet, twice, context).chunk(2)
+        both = {n: torch.cat([empty[n].expand_as(each), each]) for n, each in points.conditions.items()}
+        away, towards = output_of(networks.unet, twice, both).chunk(2)
         output = away + points.scales.view(-1, 1, 1, 1) * (towards - away)
     return found(networks.levels, networks.prediction, points, output)
 

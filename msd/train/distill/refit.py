@@ -34,7 +34,7 @@ def seeded_passes(teacher: Networks, draw: Draw, seed: int) -> Pass:
 
     def run(unet: Any, number: int) -> None:
         points = points_of_run(draw, seed, number)
-        output_of(unet, points, teacher.context(points.ids))
+        output_of(unet, points, teacher.conditions(points.ids))
 
     return run
 

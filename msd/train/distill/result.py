@@ -18,6 +18,7 @@ from msd.conversion.sources.diffusers import DISTILLATION, INDEX, SCHEDULER
 from msd.errors import OutputExists
 from msd.files.publication import contents, publish, staged
 from msd.files.unwritable import raises_unwritable
+from msd.models.families import Family
 from msd.models.families.stable_diffusion import UNET
 from msd.train.distill.consistency import lcm_scheduler
 from msd.train.distill.networks import Networks
@@ -94,7 +95,7 @@ def write_result(teacher: Networks, result: DistilledCheckpoint, out: Path) -> N
         _write_json(folder / SCHEDULER, result.scheduler)
         _write_json(folder / INDEX, _index(teacher, result.scheduler))
         _write_json(folder / DISTILLATION, result.facts)
-        (folder / CARD).write_text(card(out.name, result.images), "utf-8")
+        (folder / CARD).write_text(card(out.name, result.images, checkpoint.family), "utf-8")
         publish(folder, out, INDEX)
 
 
@@ -105,7 +106,7 @@ def _copy(path: Path, target: Path) -> None:
         shutil.copyfileobj(source, copy)
 
 
-def card(name: str, images: ImageDefaults) -> str:
+def card(name: str, images: ImageDefaults, family: Family) -> str:
     """Return a README.md that says how images of the checkpoint are generated."""
     return f"""# {name}
 
@@ -116,7 +117,7 @@ Distilled with `msd distill`: {images.steps} steps, guidance {images.guidance:g}
 
 msd takes the steps and the guidance from here. diffusers' pipelines take them as arguments:
 
-    pipe = StableDiffusionPipeline.from_pretrained("{name}")
+    pipe = {family.pipelines[0]}.from_pretrained("{name}")
     pipe("…", num_inference_steps={images.steps}, guidance_scale={images.guidance:g})
 """
 

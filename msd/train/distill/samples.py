@@ -31,12 +31,12 @@ def sample(networks: Networks, student: Student, ids: Any, scale: float, steps: 
     scales = torch.full((len(ids),), scale, device=device)
     latents = torch.from_numpy(np.stack(noise)).to(device)
     points = Points(latents=latents, timesteps=at, ids=ids, scales=scales)
-    context = networks.context(ids)
+    conditions = networks.conditions(ids)
     with torch.no_grad():
         for now, after in pairwise(timesteps(networks.diffusion, steps)):
             points = points.moved(points.latents, torch.full_like(at, now))
             pair = found(
-                networks.levels, student.prediction, points, output_of(student.unet, points, context)
+                networks.levels, student.prediction, points, output_of(student.unet, points, conditions)
             )
             points = points.moved(networks.levels.at(torch.full_like(at, after), *pair), at)
     return points.latents

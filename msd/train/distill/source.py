@@ -14,7 +14,7 @@ from msd.bundle import file_facts
 from msd.compress.calibration.prompt_file import read_prompts
 from msd.errors import BadConfig
 from msd.files.fingerprint import fingerprint
-from msd.models.families.stable_diffusion import TEXT_ENCODER, UNET, VAE_ENCODER
+from msd.models.families.stable_diffusion import VAE_ENCODER
 from msd.train.distill.levels import timesteps
 from msd.train.distill.networks import Networks
 from msd.train.distill.passes import PointSource
@@ -50,7 +50,7 @@ def plan_source(teacher: Networks, settings: DistillationSettings) -> SourcePlan
 def _trajectories(teacher: Networks, settings: DistillationSettings, prompts: Path) -> SourcePlan:
     texts = read_prompts(prompts, MOST_PROMPTS)
     plan = TrajectoryPlan.of(teacher, texts, settings.goal, settings.data)
-    weights = _hashes(teacher, TEXT_ENCODER.name, UNET.name)
+    weights = _hashes(teacher)
     key = fingerprint([weights, plan.key, settings.precision])
     folder = settings.state / f"trajectories-{key[:12]}"
     steps, megabytes = len(plan.timesteps) - 1, plan.bytes / 1e6
@@ -70,7 +70,7 @@ def _make_trajectories(
 
 def _pictures(teacher: Networks, settings: DistillationSettings, images: Path) -> SourcePlan:
     captioned = read_captioned(images)
-    weights = _hashes(teacher, TEXT_ENCODER.name, UNET.name, VAE_ENCODER.name)
+    weights = _hashes(teacher, VAE_ENCODER.name)
     latents = fingerprint([weights, captioned.key, teacher.latent_shape])
     asked = settings.goal.guidance, settings.goal.teacher_steps, settings.data.seed, settings.precision
     path = settings.state / f"pictures-{latents[:12]}.npy"
@@ -100,8 +100,9 @@ def _make_pictures(
     )
 
 
-def _hashes(teacher: Networks, *components: str) -> list[str]:
-    """Return the SHA-256 of the files with the weights of components."""
-    checkpoint = teacher.checkpoint
+def _hashes(teacher: Networks, *others: str) -> list[str]:
+    """Return the SHA-256 of the files with the weights of text encoders, the U-Net, and other components."""
+    checkpoint, family = teacher.checkpoint, teacher.checkpoint.family
+    components = (*(each.name for each in family.text_encoders), family.denoiser.name, *others)
     names = sorted({name for each in components for name in checkpoint.weight_files.get(each, ())})
     return [file_facts(checkpoint.files[name]).sha256 for name in names]

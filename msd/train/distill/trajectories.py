@@ -177,14 +177,14 @@ def _trajectories(networks: Networks, plan: TrajectoryPlan, part: range) -> Any:
     """Return float16 (trajectories, steps + 1, C, H, W) of the teacher."""
     latents = torch.stack([plan.noise(i) for i in part]).to(networks.device)
     ids = plan.ids[[plan.prompt(i) for i in part]]
-    context = networks.context(ids)
-    empty = networks.context(plan.ids[-1:]) if plan.is_guided else None
+    conditions = networks.conditions(ids)
+    empty = networks.conditions(plan.ids[-1:]) if plan.is_guided else None
     scales = torch.tensor([plan.scale(i) for i in part], device=networks.device)
     found = [latents]
     with torch.no_grad():
         for now, after in pairwise(plan.timesteps):
             at = torch.full((len(part),), now, device=networks.device)
-            points = Points(latents=latents, timesteps=at, ids=ids, scales=scales, context=context)
+            points = Points(latents=latents, timesteps=at, ids=ids, scales=scales, conditions=conditions)
             clean, noise = guided_output(networks, points, empty)
             latents = networks.levels.at(torch.full_like(at, after), clean, noise)
             found.append(latents)

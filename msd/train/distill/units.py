@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from accelerate import Accelerator
@@ -25,17 +26,22 @@ from msd.files import schema
 from msd.files.atomic import atomic_write
 from msd.files.fingerprint import fingerprint
 from msd.files.scratch import scratch_folder
-from msd.graph.ir import Graph
+from msd.graph.ir import Graph, Model
+from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array
 from msd.graph.ledger import ComponentPruning
 from msd.graph.rewrite import Rewrite
+from msd.models.families.calls import InputSource
 from msd.models.families.stable_diffusion import UNET
+from msd.tensor_spec import TensorSpec
 from msd.train.distill.blocks import points_of
+from msd.train.distill.conditioning import OF_IMAGES, sinusoids_of
 from msd.train.distill.networks import Networks
 from msd.train.distill.passes import Points, PointSource
 from msd.train.distill.refit import POINTS, RUNS, array_of, points_of_run
 from msd.train.distill.settings import DistillationSettings
 from msd.train.pytorch.narrowing import Narrowing, job_of, narrowing_of
+from msd.train.pytorch.ports import Ports, wiring_of
 
 PLAIN_RECIPE = "float32"
 """The recipe of what is only observed, and of prune reports, which do not say how weights are stored."""
@@ -126,21 +132,43 @@ def observe_points(
 ) -> Observed:
     """Return the whole U-Net with what its file reads at points; files go to `folder`."""
     job = job_of(teacher.checkpoint, Settings(rules, find_recipe(PLAIN_RECIPE)), UNET.name)
+    inputs = _sources(teacher, traced_model_for_file(job, UNET.name))
     files: list[Path] = []
-    for inputs in chain.from_iterable(_inputs(teacher, some) for some in points):
+    for given in chain.from_iterable(_inputs(teacher, some, inputs) for some in points):
         files.append(folder / f"{len(files):05}.npz")
-        np.savez(files[-1], **inputs)
+        np.savez(files[-1], **given)
     faster = partial(simplify, job.settings.active_rules, job.settings.effective_target)
     runs = {UNET.name: Runs(tuple(files))}
     return Observed(lambda name: traced_model_for_file(job, name).main, runs, folder, faster)
 
 
-def _inputs(teacher: Networks, points: Points) -> list[dict[str, Array]]:
+def _sources(teacher: Networks, model: Model) -> list[tuple[TensorSpec, InputSource]]:
+    """Return the inputs of the U-Net's file, each with the first source of what the family gives it."""
+    interface = Interface.of(model, teacher.folder)
+    ports = Ports(tuple(interface.inputs.values()), tuple(interface.outputs.values()))
+    call = wiring_of(teacher.checkpoint, {UNET.name: ports}).denoiser
+    return [(interface.inputs[each.name], each.sources[0]) for each in call.inputs]
+
+
+def _inputs(
+    teacher: Networks, points: Points, inputs: Sequence[tuple[TensorSpec, InputSource]]
+) -> list[dict[str, Array]]:
     """Return what the file of the U-Net reads at each of the points."""
-    read = {
-        "latent": points.latents.permute(0, 2, 3, 1),
-        "timestep_embedding": teacher.unet.time_proj(points.timesteps),
-        "context": teacher.context(points.ids),
-    }
+    conditions = teacher.conditions(points.ids)
+    read = {}
+    for spec, source in inputs:
+        if source.kind == "latent":
+            read[spec.name] = points.latents.permute(0, 2, 3, 1)
+        elif source.kind == "value":
+            read[spec.name] = conditions[spec.name]
+        else:
+            read[spec.name] = sinusoids_of(_numbers(teacher, points, source), source, spec.shape[-1])
     arrays = {name: array_of(values) for name, values in read.items()}
     return [{name: rows[i : i + 1] for name, rows in arrays.items()} for i in range(len(points.ids))]
+
+
+def _numbers(teacher: Networks, points: Points, source: InputSource) -> Any:
+    """Return the numbers (N, count) of points: their timesteps, or those of their images' size."""
+    if source.of == OF_IMAGES:
+        return teacher.prompts.numbers(source).repeat(len(points.ids), 1)
+    return points.timesteps[:, None]

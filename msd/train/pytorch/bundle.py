@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import msd
@@ -25,23 +25,12 @@ from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.diffusers import open_folder
 from msd.errors import BadCheckpoint
 from msd.files.schema import to_json
-from msd.models.families import FIRST, Component, find_family
 from msd.models.families.wiring import is_guided
 from msd.models.networks import Size, require_depth, size_of
-from msd.models.trace import InputSpecs
-from msd.tensor_spec import TensorSpec
+from msd.train.pytorch.ports import Ports, ports_of, wiring_of
 
 PASSES = 2
 """The most rows of the U-Net for one image."""
-
-
-def require_pytorch_runs(checkpoint: Checkpoint, remedy: str) -> None:
-    """Raise BadCheckpoint, with the remedy, for a family whose networks PyTorch does not run here."""
-    if checkpoint.family.name != FIRST:
-        raise BadCheckpoint(
-            f"{checkpoint.name} is a {checkpoint.family.title}, and PyTorch runs"
-            f" {find_family(FIRST).title} alone; {remedy}"
-        )
 
 
 def checkpoint_bundle(folder: Path, batch: int = 1) -> tuple[Checkpoint, Bundle]:
@@ -49,10 +38,9 @@ def checkpoint_bundle(folder: Path, batch: int = 1) -> tuple[Checkpoint, Bundle]
 
     The U-Net takes `PASSES` rows for each of `batch` images. The bundle's files do not exist: its tokenizer
     and its scheduler are the checkpoint's own, and its networks are for `msd.train.pytorch.backend`. Raises
-    BadCheckpoint, also for a U-Net that repaints images, and for another family.
+    BadCheckpoint, also for a U-Net that repaints images.
     """
     checkpoint = open_folder(folder)
-    require_pytorch_runs(checkpoint, "convert it, and give the folder of its files")
     family, configs = checkpoint.family, checkpoint.configs
     for name in family.required:
         require_depth(name, configs[name], checkpoint.weights[name], checkpoint.name)
@@ -60,10 +48,8 @@ def checkpoint_bundle(folder: Path, batch: int = 1) -> tuple[Checkpoint, Bundle]
         raise BadCheckpoint(f"the model in {folder} needs {', '.join(needs)}: it repaints a part of an image")
     size = size_of(family, configs)
     hashes = {name: file_facts(path) for name, path in checkpoint.files.items()}
-    files = [
-        _file(checkpoint, family.component(name), replace(size, batch=rows), hashes)
-        for name, rows in _rows(checkpoint, batch).items()
-    ]
+    ports = ports_of(checkpoint, _rows(checkpoint, batch), size)
+    files = [_file(checkpoint, name, each, hashes) for name, each in ports.items()]
     height, width = size.pixels
     return checkpoint, Bundle(
         folder,
@@ -82,6 +68,7 @@ def checkpoint_bundle(folder: Path, batch: int = 1) -> tuple[Checkpoint, Bundle]
             scheduler=dict(checkpoint.scheduler),
             images=_images(checkpoint, size),
             family=family.name,
+            calls=wiring_of(checkpoint, ports).calls,
         ),
     )
 
@@ -101,39 +88,14 @@ def _images(checkpoint: Checkpoint, size: Size) -> ImageDefaults:
     )
 
 
-def _file(
-    checkpoint: Checkpoint, component: Component, size: Size, hashes: Mapping[str, File]
-) -> ConvertedFile:
-    inputs = checkpoint.configs[component.name].inputs(size)
-    stored = [hashes[name] for name in checkpoint.weight_files[component.name]]
+def _file(checkpoint: Checkpoint, name: str, ports: Ports, hashes: Mapping[str, File]) -> ConvertedFile:
+    stored = [hashes[each] for each in checkpoint.weight_files[name]]
     joined = " ".join(file.sha256 for file in stored)
     return ConvertedFile(
-        file=component.name,
+        file=name,
         sha256=stored[0].sha256 if len(stored) == 1 else hashlib.sha256(joined.encode()).hexdigest(),
         bytes=sum(file.bytes for file in stored),
         operations=0,
-        inputs=tuple(TensorSpec(name, shape, dtype) for name, (shape, dtype) in inputs.items()),
-        outputs=tuple(_outputs(checkpoint, component, size)),
+        inputs=ports.inputs,
+        outputs=ports.outputs,
     )
-
-
-def _outputs(checkpoint: Checkpoint, component: Component, size: Size) -> Iterator[TensorSpec]:
-    """Yield the outputs of a network: a prediction is like the latents, a value like the input it is for."""
-    family = checkpoint.family
-    inputs: InputSpecs = checkpoint.configs[family.denoiser.name].inputs(size)
-    fed = {
-        source.of: inputs[each.name][0]
-        for call in family.calls
-        if call.component == family.denoiser.name
-        for each in call.inputs
-        if each.name in inputs
-        for source in each.sources
-    }
-    for call in (call for call in family.calls if call.component == component.name):
-        for output in call.outputs:
-            if output.kind == "image":
-                channels = checkpoint.configs[component.name].out_channels
-                yield TensorSpec(output.tensor, (size.batch, *size.pixels, channels), "float32")
-            else:
-                shape = fed[""] if output.kind == "prediction" else fed[output.value]
-                yield TensorSpec(output.tensor, shape, "float32")

@@ -1,29 +1,35 @@
 """The networks of a checkpoint as PyTorch modules: diffusers' U-Net and autoencoders, transformers' CLIP.
 
 Our own readers read the weights: every checkpoint in diffusers' layout that msd-convert takes is read here.
+What kind of network a component is, its configuration says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import diffusers
 import torch
-from transformers import CLIPTextConfig, CLIPTextModel
+from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadCheckpoint
 from msd.graph.ir.weights import Array, Weights
-from msd.models.families.stable_diffusion import GUIDANCE, TEXT_ENCODER, UNET, VAE_DECODER
+from msd.models.config import TextEncoderConfig, UNetConfig
+from msd.models.families.stable_diffusion import GUIDANCE
+from msd.models.sdxl_text_config import FirstEncoderConfig, SecondEncoderConfig
+from msd.models.tiny_config import TinyDecoderConfig
+from msd.models.vae_config import VaeDecoderConfig
 from msd.train.pytorch.narrowing import narrowing_of
 
 Tensors = Mapping[str, Any]
 """PyTorch's tensors by name."""
 
-Call = Callable[[Tensors], Any]
-"""Returns a network's output for its inputs, in the layout of converted files: channels last."""
+Call = Callable[[Tensors], Tensors]
+"""Returns a network's outputs for its inputs, in the layout of converted files: channels last."""
 
 PREFIX = "text_model."
 """Of CLIP's tensors in some versions of transformers, which `Checkpoint.weights` leave out."""
@@ -31,23 +37,47 @@ PREFIX = "text_model."
 UNUSED = "encoder.", "quant_conv."
 """Of an autoencoder's tensors, where only its decoder runs."""
 
+ADDED = "text_embeds", "time_ids"
+"""The inputs of a U-Net that diffusers takes as `added_cond_kwargs`."""
+
+
+@dataclass(frozen=True)
+class NetworkKind:
+    """A kind of network: what makes the module of weights and config.json, and what calls it."""
+
+    module: Callable[[Mapping[str, Weights], Mapping[str, Any]], Any]
+    call: Callable[[Any, Tensors], Tensors]
+
+
+def kind_of(config: Any) -> NetworkKind:
+    """Return the kind of a network by its configuration (msd.models)."""
+    return next(KINDS[each] for each in type(config).__mro__ if each in KINDS)
+
 
 def network_call(checkpoint: Checkpoint, name: str, config: Mapping[str, Any], device: str) -> Call:
     """Return the component `name` in float32 on a device, as the function that its converted file computes.
 
     `config` is its parsed config.json. Raises BadCheckpoint for weights that are not this network's.
     """
-    module = MODULES[name](checkpoint.weights[name], config)
+    kind = kind_of(checkpoint.configs[name])
+    module = kind.module(checkpoint.weights[name], config)
     if name in checkpoint.pruned:
         module = narrowing_of(checkpoint, name).narrow(module)
-    module = module.requires_grad_(False).eval().to(device)
-    return partial(CALLS[name], module)
+    return partial(kind.call, module.requires_grad_(False).eval().to(device))
 
 
 def text_encoder(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> Any:
     """Return transformers' CLIPTextModel with these weights; raises BadCheckpoint."""
-    network = CLIPTextModel(CLIPTextConfig.from_dict(dict(config)))
-    own = network.state_dict()
+    return _clip(CLIPTextModel(CLIPTextConfig.from_dict(dict(config))), weights)
+
+
+def projected_text_encoder(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> Any:
+    """Return transformers' CLIPTextModelWithProjection with these weights; raises BadCheckpoint."""
+    return _clip(CLIPTextModelWithProjection(CLIPTextConfig.from_dict(dict(config))), weights)
+
+
+def _clip(network: Any, weights: Mapping[str, Weights]) -> Any:
+    own = network.float().state_dict()  # parts of it have the precision that config.json names
     named = {name if name in own else PREFIX + name: tensor for name, tensor in weights.items()}
     return _filled(network, named, optional=("embeddings.position_ids", f"{PREFIX}embeddings.position_ids"))
 
@@ -84,24 +114,44 @@ def _float(values: Array) -> Array:
     return values.astype("float32", copy=True)
 
 
-def _encode(module: Any, inputs: Tensors) -> Any:
-    return module(inputs["tokens"])[0]
+def _encode(module: Any, inputs: Tensors) -> Tensors:
+    return {"context": module(inputs["tokens"])[0]}
 
 
-def _denoise(module: Any, inputs: Tensors) -> Any:
-    output = module(
-        _channels_first(inputs["latent"]),
-        inputs["timestep"],
-        inputs["context"],
-        timestep_cond=inputs.get(GUIDANCE),
+def _encode_first(module: Any, inputs: Tensors) -> Tensors:
+    states = module(inputs["tokens"], output_hidden_states=True).hidden_states
+    return {"context": states[-2]}
+
+
+def _encode_second(module: Any, inputs: Tensors) -> Tensors:
+    found = module(inputs["tokens"], output_hidden_states=True)
+    return {"context": found.hidden_states[-2], "text_embeds": found.text_embeds}
+
+
+def predict(module: Any, latents: Any, timesteps: Any, given: Tensors) -> Any:
+    """Return a U-Net's prediction (N, C, H, W) for latents (N, C, H, W) at timesteps (N,).
+
+    `given` are its other inputs, by the names that they have in converted files.
+    """
+    added = {name: given[name] for name in ADDED if name in given}
+    return module(
+        latents,
+        timesteps,
+        given["context"],
+        timestep_cond=given.get(GUIDANCE),
+        added_cond_kwargs=added or None,
         return_dict=False,
     )[0]
-    return _channels_last(output)
 
 
-def _decode(module: Any, inputs: Tensors) -> Any:
+def _denoise(module: Any, inputs: Tensors) -> Tensors:
+    latents = _channels_first(inputs["latent"])
+    return {"noise": _channels_last(predict(module, latents, inputs["timestep"], inputs))}
+
+
+def _decode(module: Any, inputs: Tensors) -> Tensors:
     latent = _channels_first(inputs["latent"]) / module.config.scaling_factor
-    return _channels_last(module.decode(latent, return_dict=False)[0])
+    return {"image": _channels_last(module.decode(latent, return_dict=False)[0])}
 
 
 def _channels_first(values: Any) -> Any:
@@ -112,13 +162,11 @@ def _channels_last(values: Any) -> Any:
     return values.permute(0, 2, 3, 1)
 
 
-MODULES: dict[str, Callable[[Mapping[str, Weights], Mapping[str, Any]], Any]] = {
-    TEXT_ENCODER.name: text_encoder,
-    UNET.name: unet,
-    VAE_DECODER.name: autoencoder,
-}
-CALLS: dict[str, Callable[[Any, Tensors], Any]] = {
-    TEXT_ENCODER.name: _encode,
-    UNET.name: _denoise,
-    VAE_DECODER.name: _decode,
+KINDS = {
+    TextEncoderConfig: NetworkKind(text_encoder, _encode),
+    FirstEncoderConfig: NetworkKind(text_encoder, _encode_first),
+    SecondEncoderConfig: NetworkKind(projected_text_encoder, _encode_second),
+    UNetConfig: NetworkKind(unet, _denoise),
+    VaeDecoderConfig: NetworkKind(autoencoder, _decode),
+    TinyDecoderConfig: NetworkKind(autoencoder, _decode),
 }
