@@ -22,6 +22,7 @@ BOUNDS = Bounds.of(60)
 
 @pytest.fixture
 def ahead() -> Processes:
+    adapter._find.cache_clear()  # another test's find may have had a cache folder of its own
     adapter.find()
     found = processes_ahead(Conditions(), 1)
     assert found is not None, "the probe's result is remembered now"

@@ -17,6 +17,7 @@ from types import TracebackType
 
 from msd.errors import DelegateFailed
 from msd.files.scratch import scratch_folder
+from msd.run.runners.channel import Channel
 from msd.run.runners.memory_sampler import descendants, resident
 from msd.run.runners.messages import Done, Refused, Reply
 
@@ -77,6 +78,8 @@ class Child:
             self._log = folder / "native.log"
             self._connection, connection = Pipe()
             ours.enter_context(self._connection)
+            self._channel = Channel(self._connection)
+            ours.callback(self._channel.close)
             theirs.enter_context(connection)
             lifeline, held = os.pipe()
             ours.callback(os.close, held)
@@ -154,10 +157,10 @@ class Child:
         return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
     def _send(self, request: object) -> None:
-        self._connection.send(request)
+        self._channel.send(request)
 
     def _receive(self) -> Reply:
-        reply: Reply = self._connection.recv()
+        reply: Reply = self._channel.receive()
         return reply
 
     def _wait(self, until: float) -> None:

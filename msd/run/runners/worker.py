@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msd.gpu.phases import Phases
+from msd.run.runners.channel import Channel
 from msd.run.runners.messages import (
     LITERT,
     CompileForCpu,
@@ -190,9 +191,10 @@ class Models:
 
 def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
     """Answer requests until the other end hangs up."""
+    channel = Channel(connection)
     while True:
         try:
-            request = connection.recv()
+            request = channel.receive()
         except EOFError:
             return
         reply: Reply
@@ -200,7 +202,7 @@ def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
             reply = answer(request)
         except Exception as problem:  # the parent reports every error
             reply = Refused(str(problem))
-        connection.send(reply)
+        channel.send(reply)
 
 
 def _load(request: LoadOnGpu | LoadOnCpu | CompileForCpu) -> tuple[int, LoadedModel, float]:
