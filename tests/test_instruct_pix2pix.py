@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from diffusers import DDIMScheduler, StableDiffusionInstructPix2PixPipeline
 from PIL import Image
-from transformers import CLIPTokenizer
 
 import msd
 from msd.bundle import Bundle, open_bundle
@@ -27,18 +25,21 @@ from scripts.make_random_checkpoint import Random, write_diffusers
 from tests import checkpoints, single_files
 from tests.checkpoints import TINY, vary
 from tests.drawings import nchw, nhwc
+from tests.late import diffusers, transformers
 
-INSTRUCT = StableDiffusionInstructPix2PixPipeline.__name__
+INSTRUCT = "StableDiffusionInstructPix2PixPipeline"
 
 
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StableDiffusionInstructPix2PixPipeline]:
+def theirs(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, diffusers.StableDiffusionInstructPix2PixPipeline]:
     folder = tmp_path_factory.mktemp("edit") / "checkpoint"
     made = checkpoints.write(folder, vary(TINY, unet={"in_channels": 8}))
-    pipeline = StableDiffusionInstructPix2PixPipeline(
+    pipeline = diffusers.StableDiffusionInstructPix2PixPipeline(
         **made,
-        tokenizer=CLIPTokenizer.from_pretrained(folder / "tokenizer"),
-        scheduler=DDIMScheduler.from_pretrained(folder / "scheduler"),
+        tokenizer=transformers.CLIPTokenizer.from_pretrained(folder / "tokenizer"),
+        scheduler=diffusers.DDIMScheduler.from_pretrained(folder / "scheduler"),
         safety_checker=None,
         feature_extractor=None,
         requires_safety_checker=False,
@@ -50,7 +51,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StableDiffus
 
 
 @pytest.fixture(scope="module")
-def bundle(theirs: tuple[Path, StableDiffusionInstructPix2PixPipeline]) -> Bundle:
+def bundle(theirs: tuple[Path, diffusers.StableDiffusionInstructPix2PixPipeline]) -> Bundle:
     out = theirs[0].parent / "out"
     msd.convert(theirs[0], out, recipe="float32")
     return open_bundle(out)
@@ -78,7 +79,7 @@ def test_an_image_is_diffusers_own(
     by_image: float,
     bundle: Bundle,
     picture: Path,
-    theirs: tuple[Path, StableDiffusionInstructPix2PixPipeline],
+    theirs: tuple[Path, diffusers.StableDiffusionInstructPix2PixPipeline],
 ) -> None:
     made, wanted = both(bundle, theirs[1], picture, guidance=guidance, image_guidance=by_image)
     assert psnr(wanted, made.latents) >= 60
@@ -87,7 +88,7 @@ def test_an_image_is_diffusers_own(
 
 def both(
     bundle: Bundle,
-    pipeline: StableDiffusionInstructPix2PixPipeline,
+    pipeline: diffusers.StableDiffusionInstructPix2PixPipeline,
     picture: Path,
     guidance: float,
     image_guidance: float,
@@ -124,7 +125,7 @@ def test_an_image_is_the_same_from_a_single_file(picture: Path, tmp_path: Path) 
     write_diffusers(tmp_path / "folder", config, Random(0, "float32"))
     index = tmp_path / "folder" / "model_index.json"
     index.write_text(index.read_text().replace('StableDiffusionPipeline"', f'{INSTRUCT}"'))
-    pipeline = StableDiffusionInstructPix2PixPipeline.from_pretrained(
+    pipeline = diffusers.StableDiffusionInstructPix2PixPipeline.from_pretrained(
         tmp_path / "folder", safety_checker=None
     )
     pipeline.set_progress_bar_config(disable=True)

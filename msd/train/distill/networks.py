@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import CLIPTokenizer
 
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.diffusers import open_folder, read_json
@@ -71,6 +70,8 @@ def open_networks(folder: Path, device: str) -> Networks:
     Raises BadCheckpoint for one that is damaged, that msd-convert could not read, or whose U-Net takes more
     than latents, a timestep and text; BadConfig for a scheduler of another kind of prediction.
     """
+    from transformers import CLIPTokenizer
+
     checkpoint = open_folder(folder)
     require_pytorch_runs(checkpoint, "a distilled checkpoint of others converts as it is")
     if checkpoint.pruned:

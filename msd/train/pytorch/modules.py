@@ -9,9 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import diffusers
 import torch
-from transformers import CLIPTextConfig, CLIPTextModel
 
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadCheckpoint
@@ -46,6 +44,8 @@ def network_call(checkpoint: Checkpoint, name: str, config: Mapping[str, Any], d
 
 def text_encoder(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> Any:
     """Return transformers' CLIPTextModel with these weights; raises BadCheckpoint."""
+    from transformers import CLIPTextConfig, CLIPTextModel
+
     network = CLIPTextModel(CLIPTextConfig.from_dict(dict(config)))
     own = network.state_dict()
     named = {name if name in own else PREFIX + name: tensor for name, tensor in weights.items()}
@@ -54,11 +54,15 @@ def text_encoder(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> A
 
 def unet(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> Any:
     """Return diffusers' UNet2DConditionModel with these weights; raises BadCheckpoint."""
+    import diffusers
+
     return _filled(diffusers.UNet2DConditionModel.from_config(dict(config)), weights)
 
 
 def autoencoder(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> Any:
     """Return diffusers' AutoencoderKL or AutoencoderTiny with the weights of its decoder; BadCheckpoint."""
+    import diffusers
+
     tiny = config.get("_class_name") == "AutoencoderTiny"
     kind = diffusers.AutoencoderTiny if tiny else diffusers.AutoencoderKL
     return _filled(kind.from_config(dict(config)), weights, optional=UNUSED)
