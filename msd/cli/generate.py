@@ -126,6 +126,7 @@ def generate(
     ):
         requests = make_requests(bundle)
         paths = image_paths(output, [request.seed for request in requests])
+        options.require_different(timeline, *paths)
         for path in paths:
             check_output(path, force)
         on_preview = None

@@ -16,6 +16,7 @@ from msd.files import bounded, schema
 from msd.graph.ir.weights import Weights
 from msd.graph.ledger import ComponentPruning
 from msd.models.families import Family, Part, by_pipeline
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.models.networks import read_configs
 
 INDEX = "model_index.json"
@@ -52,6 +53,7 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
         del folders[decoder]
     present = [part for part, needed in folders.items() if needed or (folder / part).is_dir()]
     parsed = {part: read_json(folder, f"{part}/config.json") for part in present}
+    _refuse_masks(family, parsed)
     stored = dict(_stored(folder, family, parsed))
     configs = read_configs(family, parsed, absent={*family.names} - {*stored})
     tokenizers = {name: _tokenizer(folder / name) for name in family.tokenizers}
@@ -80,6 +82,17 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
         },
         remarks=(*dict.fromkeys(each.remark for each in stored.values() if each.remark), *chosen),
     )
+
+
+def _refuse_masks(family: Family, folders: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse a text encoder that diffusers gives a mask of the padding, which ours does not take."""
+    for encoder in family.text_encoders:
+        folder = encoder.part.folder
+        masks = folders[folder].get("use_attention_mask")
+        if family.name == STABLE_DIFFUSION.name and masks:
+            raise BadCheckpoint(
+                f"{folder}/config.json says use_attention_mask = {masks!r}, but only False is supported"
+            )
 
 
 def _scheduler(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
