@@ -16,7 +16,6 @@ from msd.files import bounded, schema
 from msd.graph.ir.weights import Weights
 from msd.graph.ledger import ComponentPruning
 from msd.models.families import Family, Part, by_pipeline
-from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.models.networks import read_configs
 
 INDEX = "model_index.json"
@@ -85,14 +84,15 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
 
 
 def _refuse_masks(family: Family, folders: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse a text encoder that diffusers gives a mask of the padding, which ours does not take."""
-    for encoder in family.text_encoders:
-        folder = encoder.part.folder
-        masks = folders[folder].get("use_attention_mask")
-        if family.name == STABLE_DIFFUSION.name and masks:
-            raise BadCheckpoint(
-                f"{folder}/config.json says use_attention_mask = {masks!r}, but only False is supported"
-            )
+    """Refuse a text encoder that diffusers gives a mask of the padding, which ours does not take.
+
+    Diffusers' pipelines of two encoders, as XL's, give none.
+    """
+    folder, *others = [encoder.part.folder for encoder in family.text_encoders]
+    if (masks := folders[folder].get("use_attention_mask")) and not others:
+        raise BadCheckpoint(
+            f"{folder}/config.json says use_attention_mask = {masks!r}, but only False is supported"
+        )
 
 
 def _scheduler(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -12,7 +12,6 @@ from msd.errors import BadConfig, BadValue
 from msd.files import bounded
 from msd.files.nearest import nearest
 from msd.models.families import Family
-from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.run.runtime.ddim import Ddim
 from msd.run.runtime.ddpm import Ddpm
 from msd.run.runtime.deis import Deis
@@ -172,8 +171,12 @@ def _settings_of(kind: type) -> list[str]:
 
 
 def insisted_settings(family: Family) -> Mapping[str, Any]:
-    """Return the settings that the pipeline of a family puts in place of a configuration's."""
-    return LATENTS if family.name == STABLE_DIFFUSION.name else {}
+    """Return the settings that the pipeline of a family puts in place of a configuration's.
+
+    XL's, whose denoiser is told sizes, puts none.
+    """
+    told = {source.of for source in family.sources(family.denoiser.name)}
+    return {} if "sizes" in told else LATENTS
 
 
 def make_scheduler(
