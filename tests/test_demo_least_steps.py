@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +9,10 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from msd.bundle import File, file_facts, open_bundle
+from msd.bundle import file_facts
 from msd.cli.generate import generate
-from msd.cli.least_steps import XL_LEAST_STEPS, XL_UNET_SHA256, least_steps
 from msd.models.demo import CHECKPOINT, score
 from msd.models.demo.least_steps import LEAST_STEPS, UNET_SHA256
-from scripts.demo_xl_checkpoint import TRAINED
 
 CAPTION = "two red circles on the left over a striped blue background"
 
@@ -37,18 +34,3 @@ def test_fewer_steps_are_remarked_on(steps: int, warnings: int, demo_int8: Path,
 def test_another_model_is_not(bundle_folder: Path, tmp_path: Path) -> None:
     words = ["-p", "fox", "--steps", "1", "-o", str(tmp_path / "a.png")]
     assert "demo" not in CliRunner().invoke(generate, [str(bundle_folder), *words]).stderr
-
-
-def test_the_demo_of_xl_is_known_by_its_unet_too(bundle_folder: Path) -> None:
-    """Whatever else its folder has; a model that is trained further is another."""
-    facts = file_facts(TRAINED / "unet/diffusion_pytorch_model.safetensors")
-    assert facts.sha256 == XL_UNET_SHA256
-    bundle = open_bundle(bundle_folder)
-    for files, least in (
-        ({}, 1),
-        ({"unet": facts}, XL_LEAST_STEPS),
-        ({"a": File("0" * 64, 1), "unet": facts}, XL_LEAST_STEPS),
-        ({"unet": File("0" * 64, 1)}, 1),
-    ):
-        manifest = replace(bundle.manifest, source=replace(bundle.manifest.source, files=files))
-        assert least_steps(replace(bundle, manifest=manifest)) == least
