@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,18 +112,16 @@ def generate(
       msd generate demo-out -p "one blue star" --seed 7 --count 3 -o star.png
       msd generate out -p "a watercolour" --image photo.jpg --strength 0.6 -o watercolour.png
     """
-    from msd.bundle import open_bundle
-    from msd.conversion.sizes.pick import one_size
-    from msd.run.runtime.image import check_output, image_paths, save_image
-    from msd.run.runtime.pipeline import Pipeline
-
     start = time.perf_counter()
     if previews is None:
         options.refuse_given(("preview_every",), "without --previews")
-    with (
-        _processes_ahead(**settings) as processes,
-        one_size(open_bundle(out, verify), size, tiles) as bundle,
-    ):
+    with _processes_ahead(**settings) as processes, ExitStack() as stack:
+        from msd.bundle import open_bundle  # imported while the processes open the GPU
+        from msd.conversion.sizes.pick import one_size
+        from msd.run.runtime.image import check_output, image_paths, save_image
+        from msd.run.runtime.pipeline import Pipeline
+
+        bundle = stack.enter_context(one_size(open_bundle(out, verify), size, tiles))
         requests = make_requests(bundle)
         paths = image_paths(output, [request.seed for request in requests])
         options.require_different(timeline, *paths)

@@ -1,8 +1,7 @@
-"""Time a U-Net on Dawn in two builds of msd, in turn, at several sizes of latents.
+"""Time networks on Dawn in two builds of msd, in turn.
 
-    python -m scripts.lab.bench_dawn trace build 64x64 96x96 48x80                 # needs TensorFlow
-    python -m scripts.lab.bench_builds build 64x64 96x96 48x80 --before /tmp/old -o found.json
-    python -m scripts.lab.bench_builds build 128x128 --model sdxl-base --before /tmp/old -o found.json
+    python -m scripts.lab.bench_dawn trace build sd21-base/unet/64x64 sdxl-base/unet/128x128
+    python -m scripts.lab.bench_builds build sd21-base/unet/64x64 --before /tmp/old -o found.json
 
 --before is the root of another commit's tree. Weights are int8, drawn from a seed. The builds' runs take
 turns, four at a time, of which the first is left out, from inputs on the GPU to outputs there. Each build
@@ -29,7 +28,7 @@ from msd.graph.parity import psnr
 from msd.models.structure import load_structure
 from scripts.figures import save_figures
 from scripts.judge_full_size import write_random
-from scripts.lab.bench_dawn import MODELS, PACKAGES, structure
+from scripts.lab.bench_dawn import PACKAGES, structure
 from scripts.lab.bench_engine import described
 
 CHILD = Path(__file__).with_name("timed_network.py")
@@ -65,28 +64,27 @@ class RunningBuild:
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True))
-@click.argument("sizes", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True)
 @click.option("--before", type=click.Path(path_type=Path, exists=True), required=True)
-@click.option("--model", type=click.Choice(MODELS), default=MODELS[0])
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-def main(folder: Path, sizes: tuple[str, ...], before: Path, model: str, output: Path) -> None:
-    """Write a row for each of SIZES, whose structures are in FOLDER, as JSON to OUTPUT."""
-    report = described(PACKAGES) | {"model": model, "component": "unet", "recipe": "gpu-w8"}
+def main(folder: Path, names: tuple[str, ...], before: Path, output: Path) -> None:
+    """Write a row for each network of NAMES, whose structures are in FOLDER, as JSON to OUTPUT."""
+    report = described(PACKAGES) | {"recipe": "gpu-w8"}
     trees = {"before": before, "after": Path.cwd()}
-    with tempfile.TemporaryDirectory() as work, ProcessPoolExecutor(len(sizes)) as pool:
-        files = pool.map(partial(written, folder, Path(work), model), sizes)
-        for size, path in zip(sizes, files, strict=True):
-            row: dict[str, Any] = {"latents": size} | compared(trees, path, Path(work) / "cache")
+    with tempfile.TemporaryDirectory() as work, ProcessPoolExecutor(len(names)) as pool:
+        files = pool.map(partial(written, folder, Path(work)), names)
+        for network, path in zip(names, files, strict=True):
+            row: dict[str, Any] = {"network": network} | compared(trees, path, Path(work) / "cache")
             report["rows"].append(row)
             save_figures(output, report, "msd/gpu", indent=1)
             shown = {name: row[name]["median_seconds"] for name in trees}
-            click.echo(f"{size}: {shown}, {json.dumps(row['dB'])}", err=True)
+            click.echo(f"{network}: {shown}, {json.dumps(row['dB'])}", err=True)
 
 
-def written(folder: Path, to: Path, model: str, size: str) -> Path:
-    """Return the file of the model's U-Net of a size, with random weights."""
-    path = to / f"unet-{size}.tflite"
-    write_random(load_structure(structure(folder, model, size)), path, "unet", "gpu-w8")
+def written(folder: Path, to: Path, name: str) -> Path:
+    """Return the file of a network, with random weights."""
+    path = to / f"{name.replace('/', '-')}.tflite"
+    write_random(load_structure(structure(folder, name)), path, name.split("/")[1], "gpu-w8")
     return path
 
 

@@ -1,13 +1,13 @@
-"""Time a U-Net on wgpu-native, on Dawn, and on Dawn with matrix units, at several sizes of latents.
+"""Time networks on wgpu-native, on Dawn, and on Dawn with matrix units, at several sizes of latents.
 
-    python -m scripts.lab.bench_dawn trace build 64x64 96x96 48x80 128x128    # needs TensorFlow
-    python -m scripts.lab.bench_dawn measure build 64x64 96x96 48x80 128x128 --peer 96x96 -o found.json
-    python -m scripts.lab.bench_dawn measure build 128x128 --model sdxl-base -o found.json
+    python -m scripts.lab.bench_dawn trace build sd21-base/unet/96x96 sd21-base/vae_decoder/64x64
+    python -m scripts.lab.bench_dawn measure build sd21-base/unet/96x96 -o found.json
 
-It is SD 2.1's, or that of --model. The two halves may run on different machines; the second needs wgpudawn.
-Weights are int8, drawn from a seed. Runs of all variants take turns, four at a time, of which the first is
-left out, from inputs on the GPU to outputs on it; LiteRT's delegate is timed with the copies, and so are its
-peers then.
+A network is MODEL/COMPONENT/SIZE, of one of configs/models and rows x columns of latents. The first half
+needs TensorFlow, the second wgpudawn; they may run on different machines. Weights are int8, drawn from a
+seed. Runs of all variants take turns, four at a time, of which the first is left out, from inputs on the GPU
+to outputs on it. --peer NETWORK times LiteRT's delegate too, with the copies, and the variants beside it. GPU
+memory is what nvidia-smi shows more once a network has run.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import os
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,8 +42,8 @@ from msd.run.runners.runner import Conditions
 from scripts.figures import save_figures
 from scripts.judge_full_size import write_random
 from scripts.lab.bench_engine import described
+from scripts.lab.nvidia_smi import gpu_used
 
-MODELS = ("sd21-base", "sdxl-base")
 VARIANTS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "wgpu": ("wgpu", ()),
     "dawn, without matrices": ("dawn", ("matrices",)),
@@ -65,62 +65,55 @@ def main() -> None:
 
 @main.command("trace")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.argument("sizes", nargs=-1, required=True)
-@click.option("--model", type=click.Choice(MODELS), default=MODELS[0])
-def trace_sizes(folder: Path, sizes: tuple[str, ...], model: str) -> None:
-    """Write to FOLDER the U-Net's structure for each of SIZES, rows x columns of latents."""
+@click.argument("names", nargs=-1, required=True)
+def trace_networks(folder: Path, names: tuple[str, ...]) -> None:
+    """Write to FOLDER the structure of each network of NAMES."""
     from msd.models.families import find_family
     from msd.models.networks import networks, read_configs, size_of
     from msd.models.trace import trace
 
-    is_xl = model == "sdxl-base"
-    family = find_family("stable-diffusion-xl" if is_xl else "stable-diffusion")
-    config = Path(f"configs/models/{'xl/' * is_xl}{model}.toml")
-    configs = read_configs(family, tomllib.loads(config.read_text()))
     folder.mkdir(parents=True, exist_ok=True)
-    for size in sizes:
+    for name in names:
+        model, component, size = name.split("/")
+        is_xl = model.startswith("sdxl")
+        family = find_family("stable-diffusion-xl" if is_xl else "stable-diffusion")
+        config = Path(f"configs/models/{'xl/' * is_xl}{model}.toml")
+        configs = read_configs(family, tomllib.loads(config.read_text()))
         rows, columns = map(int, size.split("x"))
         wanted = replace(size_of(family, configs), rows=rows, columns=columns)
-        network = networks(family, configs, wanted)["unet"]
-        save_structure(trace(network.build, network.inputs), structure(folder, model, size))
+        network = networks(family, configs, wanted)[component]
+        save_structure(trace(network.build, network.inputs), structure(folder, name))
 
 
 @main.command("measure")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True))
-@click.argument("sizes", nargs=-1, required=True)
-@click.option("--peer", "peers", multiple=True, help="Time LiteRT's delegate too at this size.")
-@click.option("--model", type=click.Choice(MODELS), default=MODELS[0])
+@click.argument("names", nargs=-1, required=True)
+@click.option("--peer", "peers", multiple=True, help="Time LiteRT's delegate too for this network.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-def measure_sizes(
-    folder: Path, sizes: tuple[str, ...], peers: tuple[str, ...], model: str, output: Path
-) -> None:
-    """Write a row for each of SIZES, whose structures are in FOLDER, as JSON to OUTPUT."""
-    report = described(PACKAGES) | {"model": model, "component": "unet", "recipe": "gpu-w8"}
-    with tempfile.TemporaryDirectory() as temporary, ProcessPoolExecutor(len(sizes)) as pool:
-        made = pool.map(partial(prepared, folder, Path(temporary), model), sizes)
-        for size, (path, row, inputs, expected) in zip(sizes, made, strict=True):
+def measure_networks(folder: Path, names: tuple[str, ...], peers: tuple[str, ...], output: Path) -> None:
+    """Write a row for each network of NAMES, whose structures are in FOLDER, as JSON to OUTPUT."""
+    report = described(PACKAGES) | {"recipe": "gpu-w8"}
+    with tempfile.TemporaryDirectory() as temporary, ProcessPoolExecutor(len(names)) as pool:
+        made = pool.map(partial(prepared, folder, Path(temporary)), names)
+        for name, (path, row, inputs, expected) in zip(names, made, strict=True):
             report["rows"].append(row)
             row |= in_turn(path, inputs, expected)
-            if size in peers:
+            if name in peers:
                 row["with copies"] = beside_litert(path, inputs)
             save_figures(output, report, "msd/gpu", indent=1)
             click.echo(json.dumps(row), err=True)
 
 
-def structure(folder: Path, model: str, size: str) -> Path:
-    """Return the file of the structure of a model's U-Net at a size."""
-    return folder / f"{model}-unet-{size}.zip"
+def structure(folder: Path, name: str) -> Path:
+    """Return the file of a network's structure."""
+    return folder / f"{name.replace('/', '-')}.zip"
 
 
-def prepared(
-    folder: Path, to: Path, model: str, size: str
-) -> tuple[Path, Row, dict[str, Array], dict[str, Array]]:
+def prepared(folder: Path, to: Path, name: str) -> tuple[Path, Row, dict[str, Array], dict[str, Array]]:
     """Return the file with random weights, its counts, its inputs, and the CPU's outputs for small sizes."""
-    path = to / f"unet-{size}.tflite"
-    row = {
-        "latents": size,
-        **write_random(load_structure(structure(folder, model, size)), path, "unet", "gpu-w8"),
-    }
+    path, (_, component, size) = to / f"{name.replace('/', '-')}.tflite", name.split("/")
+    counts = write_random(load_structure(structure(folder, name)), path, component, "gpu-w8")
+    row = {"network": name, **counts}
     with Interpreter(path, threads=max(1, (os.cpu_count() or 1) // 3), float_weights=True) as cpu:
         inputs = random_inputs(cpu.inputs.values())
         small = int(np.prod([int(n) for n in size.split("x")])) <= LARGEST_ON_CPU
@@ -137,10 +130,14 @@ def in_turn(path: Path, inputs: dict[str, Array], expected: dict[str, Array]) ->
     with WebGpuProcess(path, conditions("dawn", "fp32")) as full:
         exact = full.run(inputs)
     row: Row = {"fp32, dB to the CPU": distances(expected, exact)}
-    with opened(path) as processes:
-        for name, process in processes.items():
+    with ExitStack() as stack:
+        processes = {}
+        for name in VARIANTS:
+            before = gpu_used()
+            process = processes[name] = stack.enter_context(opened(path, name))
             found = process.run(inputs)
             row[name] = {
+                "gpu_bytes": gpu_used() - before,
                 "first_result_seconds": round(process.load_seconds + process.run_seconds[0], 2),
                 "notes": process.placement.notes,
                 "dB to fp32": distances(exact, found),
@@ -155,14 +152,10 @@ def in_turn(path: Path, inputs: dict[str, Array], expected: dict[str, Array]) ->
     return row
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[dict[str, WebGpuProcess]]:
-    """Yield a process for each variant."""
-    with ExitStack() as stack:
-        yield {
-            name: stack.enter_context(WebGpuProcess(path, conditions(api), without))
-            for name, (api, without) in VARIANTS.items()
-        }
+def opened(path: Path, variant: str) -> WebGpuProcess:
+    """Return a process of a variant."""
+    api, without = VARIANTS[variant]
+    return WebGpuProcess(path, conditions(api), without)
 
 
 def turns(processes: dict[str, WebGpuProcess], inputs: dict[str, Array]) -> dict[str, list[float]]:
@@ -177,18 +170,24 @@ def turns(processes: dict[str, WebGpuProcess], inputs: dict[str, Array]) -> dict
 
 def beside_litert(path: Path, inputs: dict[str, Array]) -> Row:
     """Return the seconds of LiteRT's delegate and of the kernels, in turn, with the copies."""
-    begun = time.perf_counter()
-    with GpuProcess(path, conditions(None)) as litert:
+    begun, before = time.perf_counter(), gpu_used()
+    with GpuProcess(path, conditions(None)) as litert, ExitStack() as stack:
         litert.run(inputs)
-        first = round(time.perf_counter() - begun, 1)
-        with opened(path) as processes:
-            runners = {"litert-gpu": litert, **processes}
-            for _ in range(PEER_ROUNDS):
-                for runner in runners.values():
-                    runner.run(inputs)
-            times = {name: runner.run_seconds[-PEER_ROUNDS + WARMUPS :] for name, runner in runners.items()}
+        facts = {
+            "first_result_seconds": round(time.perf_counter() - begun, 1),
+            "gpu_bytes": gpu_used() - before,
+        }
+        runners = {
+            "litert-gpu": litert,
+            **{name: stack.enter_context(opened(path, name)) for name in VARIANTS},
+        }
+        for _ in range(PEER_ROUNDS):
+            for runner in runners.values():
+                runner.run(inputs)
+        times = {name: runner.run_seconds[-PEER_ROUNDS + WARMUPS :] for name, runner in runners.items()}
     row: Row = {name: {"median_seconds": median(found)} for name, found in times.items()}
-    return row | {"litert-gpu, first_result_seconds": first}
+    row["litert-gpu"] |= facts
+    return row
 
 
 def distances(expected: dict[str, Array], found: dict[str, Array]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """Tiles of matrix units: which are chosen for which adapter, and what their shaders declare.
 
 No software adapter has the units: that the shaders compile and are right is measured on a GPU
-(docs/results/matrix-units-h100.json). Here they are computed as written, by NumPy.
+(docs/results/networks-h200.json). Here they are computed as written, by NumPy.
 """
 
 from __future__ import annotations
