@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,22 @@ def test_an_image_is_diffusers_own(
     made, wanted = both(bundle, theirs[1], picture, guidance=guidance, image_guidance=by_image)
     assert psnr(wanted, made.latents) >= 60
     assert made.metadata["guidance_mode"] == ("none" if guidance == 1 else "three passes")
+
+
+def test_its_pipeline_replaces_no_settings_of_the_scheduler(
+    bundle: Bundle,
+    picture: Path,
+    theirs: tuple[Path, StableDiffusionInstructPix2PixPipeline],
+    tmp_path: Path,
+) -> None:
+    """Unlike Stable Diffusion's own, which is why timesteps may start at 0."""
+    pipeline = StableDiffusionInstructPix2PixPipeline(**theirs[1].components, requires_safety_checker=False)
+    pipeline.scheduler = DDIMScheduler.from_config(pipeline.scheduler.config, steps_offset=0)
+    pipeline.set_progress_bar_config(disable=True)
+    shutil.copytree(bundle.folder, tmp_path / "out")
+    pipeline.scheduler.save_pretrained(tmp_path / "out" / "scheduler")
+    made, wanted = both(open_bundle(tmp_path / "out"), pipeline, picture, guidance=7.5, image_guidance=1.5)
+    assert psnr(wanted, made.latents) >= 60
 
 
 def both(
@@ -175,3 +192,10 @@ def test_image_guidance_without_an_edit_is_refused(picture: Path, tmp_path: Path
     msd.convert(tmp_path / "checkpoint", tmp_path / "out", also=["vae_encoder"])
     with pytest.raises(BadConfig, match="edits no image: leave image guidance out"):
         msd.generate(tmp_path / "out", "a dog", image=picture, image_guidance=2.0)
+
+
+def test_image_guidance_without_guidance_is_remarked_on(bundle: Bundle, picture: Path) -> None:
+    sentence = "image guidance is not used: guidance of 1 or less leaves none by the image either"
+    for guidance, said in ((1.0, True), (2.0, False)):
+        made = msd.generate(bundle, "red", image=picture, steps=1, guidance=guidance, image_guidance=2.0)
+        assert (sentence in made.metadata.get("remarks", ())) == said
