@@ -17,7 +17,7 @@ from msd.bundle import Bundle, ImageSize
 from msd.conversion.damage import damage_named
 from msd.conversion.keywords import known_keywords
 from msd.conversion.options import ConversionOptions, options
-from msd.errors import MsdError
+from msd.errors import BadConfig, MsdError
 
 if TYPE_CHECKING:
     from msd.conversion.convert import OnProgress
@@ -71,7 +71,9 @@ def convert(
     from msd.models.demo import CHECKPOINT
 
     settings = conversion_settings(graph_rewrites.load(), **options)
-    place = local_checkpoint(Path(source)) if source else CHECKPOINT
+    if source is not None and not str(source):
+        raise BadConfig("source is empty; a path was expected, or None for the demo checkpoint")
+    place = CHECKPOINT if source is None else local_checkpoint(Path(source))
     convert_checkpoint(place, Path(output), settings, on_progress)
     return open_bundle(output)
 
@@ -121,10 +123,11 @@ def generate(
     metadata are sentences on what was not used. Raises MsdError.
     """
     from msd.conversion.sizes.pick import one_size
-    from msd.run.runtime.control_file import parse_control, read_control
+    from msd.run.runtime.control_file import parse_control, read_control, require_used
     from msd.run.runtime.needs import read_initial_image
     from msd.run.runtime.pipeline import Pipeline
 
+    require_used(image, controls, fit, control_from, control_until, from_photo)
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
     with (
         damage_named([opened.folder]),

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
-import diffusers
 
 from msd.models.demo import CHECKPOINT
 from scripts.demo_training import vocabulary, xl_architecture
@@ -21,7 +21,7 @@ from scripts.demo_training import vocabulary, xl_architecture
 TRAINED = Path(__file__).parent / "demo_xl"
 INDEX = {
     "_class_name": "StableDiffusionXLPipeline",
-    "_diffusers_version": diffusers.__version__,
+    "_diffusers_version": version("diffusers"),
     "force_zeros_for_empty_prompt": True,
     "scheduler": ["diffusers", "EulerDiscreteScheduler"],
     "text_encoder": ["transformers", "CLIPTextModel"],

@@ -17,10 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-import diffusers
 import numpy as np
 import torch
-import transformers
 
 from msd.models.demo.captions import scenes
 from msd.models.demo.scenes import draw
@@ -32,6 +30,9 @@ from scripts.demo_training.recipe import FULL, SMOKE, TrainingRecipe
 
 def versions(device: str) -> dict[str, str]:
     """Return the settings that the figures of a run depend on."""
+    import diffusers
+    import transformers
+
     chip = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
     return {
         "device": chip,

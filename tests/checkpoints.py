@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import AutoencoderKL, UNet2DConditionModel
-from transformers import CLIPTextConfig, CLIPTextModel
+
+from tests.late import diffusers, transformers
 
 Config = dict[str, dict[str, Any]]
 """Settings of "text_encoder", "unet", "vae" and "scheduler", as in configs/models/."""
@@ -130,9 +130,9 @@ def modules(config: Config, seed: int = 0, scale: float = 1.0) -> dict[str, torc
     """
     torch.manual_seed(seed)
     made = {
-        "text_encoder": CLIPTextModel(CLIPTextConfig(**config["text_encoder"])),
-        "unet": UNet2DConditionModel(**config["unet"]),
-        "vae": AutoencoderKL(**config["vae"]),
+        "text_encoder": transformers.CLIPTextModel(transformers.CLIPTextConfig(**config["text_encoder"])),
+        "unet": diffusers.UNet2DConditionModel(**config["unet"]),
+        "vae": diffusers.AutoencoderKL(**config["vae"]),
     }
     with torch.no_grad():
         for module in made.values():

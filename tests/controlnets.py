@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import ControlNetModel, UNet2DConditionModel
 from safetensors.torch import save_file
+
+from tests.late import diffusers
 
 OF_TINY = {"conditioning_embedding_out_channels": (6, 10)}
 """Of `tests.checkpoints.TINY`, with two pixels along the side of a latent cell."""
@@ -17,24 +18,26 @@ OF_SD15 = {"conditioning_embedding_out_channels": (8, 12, 16, 20)}
 """Of `tests.checkpoints.SD15` and `SD21`, with eight."""
 
 
-def make(unet: UNet2DConditionModel, seed: int, **changes: Any) -> ControlNetModel:
+def make(unet: diffusers.UNet2DConditionModel, seed: int, **changes: Any) -> diffusers.ControlNetModel:
     """Return a ControlNet of a U-Net with random weights, none of which is 0."""
     torch.manual_seed(seed)
-    made = ControlNetModel.from_unet(unet, load_weights_from_unet=False, **changes)
+    made = diffusers.ControlNetModel.from_unet(unet, load_weights_from_unet=False, **changes)
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.05)
     return made.eval()
 
 
-def write(folder: Path, unet: UNet2DConditionModel, seed: int = 1, **changes: Any) -> ControlNetModel:
+def write(
+    folder: Path, unet: diffusers.UNet2DConditionModel, seed: int = 1, **changes: Any
+) -> diffusers.ControlNetModel:
     """Write a ControlNet of a U-Net into a folder; return it."""
     made = make(unet, seed, **changes)
     made.save_pretrained(folder)
     return made
 
 
-def write_file(path: Path, controlnet: ControlNetModel, prefix: str = "control_model.") -> Path:
+def write_file(path: Path, controlnet: diffusers.ControlNetModel, prefix: str = "control_model.") -> Path:
     """Write a ControlNet in float16 into a file with its authors' names; return the path."""
     tensors = {
         prefix + authors_name(name, controlnet): tensor.half().contiguous()
@@ -57,7 +60,7 @@ LAYERS = {
 }
 
 
-def authors_name(name: str, controlnet: ControlNetModel) -> str:
+def authors_name(name: str, controlnet: diffusers.ControlNetModel) -> str:
     """Return the authors' name of a tensor that has diffusers' `name`."""
     layers = controlnet.config["layers_per_block"]
     blocks = len(controlnet.controlnet_cond_embedding.blocks)

@@ -10,15 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import DDIMScheduler, StableDiffusionPipeline
-from diffusers.training_utils import _collate_lora_metadata
-from peft import LoraConfig
-from peft.utils import get_peft_model_state_dict
 from safetensors.torch import save_file
-from transformers import CLIPTokenizer
 
 from msd.conversion.sources.diffusers import open_folder
 from tests import checkpoints
+from tests.late import diffusers, transformers
 
 Modules = Mapping[str, torch.nn.Module]
 Tensors = dict[str, torch.Tensor]
@@ -145,11 +141,11 @@ def save(path: Path, tensors: Tensors, metadata: Any = None) -> Path:
 
 def pipeline(modules: Modules, tokenizer: Path) -> Any:
     """Return diffusers' pipeline of copies of `modules`."""
-    scheduler = DDIMScheduler(steps_offset=1, clip_sample=False)
+    scheduler = diffusers.DDIMScheduler(steps_offset=1, clip_sample=False)
     parts = {name: copy.deepcopy(module) for name, module in modules.items()}
-    return StableDiffusionPipeline(
+    return diffusers.StableDiffusionPipeline(
         **parts,
-        tokenizer=CLIPTokenizer.from_pretrained(tokenizer),
+        tokenizer=transformers.CLIPTokenizer.from_pretrained(tokenizer),
         scheduler=scheduler,
         safety_checker=None,
         feature_extractor=None,
@@ -174,6 +170,10 @@ def fuse(modules: Modules, tokenizer: Path, files: list[tuple[Path, float]]) -> 
 
 def train(modules: Modules, tokenizer: Path, folder: Path, **unet: Any) -> Path:
     """Return a file that diffusers saved of adapters that peft made, `unet` in the U-Net's LoraConfig."""
+    from diffusers.training_utils import _collate_lora_metadata
+    from peft import LoraConfig
+    from peft.utils import get_peft_model_state_dict
+
     pipe = pipeline(modules, tokenizer)
     pipe.unet.add_adapter(LoraConfig(r=3, **unet))
     text = {"lora_alpha": 7, "target_modules": ["q_proj", "fc2"]}

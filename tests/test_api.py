@@ -80,3 +80,61 @@ def test_mistakes_are_sentences(tmp_path: Path) -> None:
     with pytest.raises(BadBundle, match=r"cannot read .*manifest\.json"):
         msd.generate(tmp_path, "a cat")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"prompt": None}, "prompt is None; a text was expected"),
+        ({"negative_prompt": b"fox"}, "negative_prompt is b'fox'; a text was expected"),
+        ({"guidance": "7"}, "guidance is '7'; a number was expected"),
+        ({"scheduler": 3}, "the scheduler is 3; its name was expected"),
+        ({"controls": "canny=a.png"}, "controls is 'canny=a.png'; a list of NAME=FILE"),
+        ({"controls": [Path("a.png")]}, "should be NAME=FILE"),
+        ({"control_from": 0.5}, "control_from, control_until and from_photo are of pictures that steer"),
+        ({"control_until": 0.5}, "control_from, control_until and from_photo are of pictures that steer"),
+        ({"from_photo": True}, "control_from, control_until and from_photo are of pictures that steer"),
+        ({"from_photo": True, "controls": ["a=a.png", "b=b.png"]}, "there are several controls"),
+        ({"fit": "stretch"}, "fit is of a picture; give an image, or controls"),
+    ],
+)
+def test_what_an_image_cannot_use_is_refused(
+    given: dict[str, Any], sentence: str, bundle_folder: Path
+) -> None:
+    """As on the command line, where these are options."""
+    with pytest.raises(BadConfig, match=re.escape(sentence)):
+        msd.generate(bundle_folder, **{"prompt": "fox", "steps": 1, **given})
+
+
+def test_a_strength_is_a_number(bundle_folder: Path, tmp_path: Path) -> None:
+    from msd.run.runtime.initial_image import InitialImage
+    from msd.run.runtime.request import Request
+
+    image = InitialImage(np.zeros((1, 32, 48, 3), np.float32), None, "")
+    with pytest.raises(BadConfig, match=r"strength is '0\.5'; a number was expected"):
+        Request("fox", image=image, strength="0.5")  # type: ignore[arg-type]
+
+
+def test_an_empty_source_is_not_the_demo(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match="source is empty; a path was expected, or None for the demo"):
+        msd.convert("", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_paths_may_be_texts() -> None:
+    """Each option that is a path, or has one in it."""
+    from msd.conversion.choices import conversion_settings
+
+    made = conversion_settings(
+        (),
+        lora=[("a.safetensors", 0.5)],
+        vae=["vae"],
+        preview_vae="taesd",
+        upscaler="x2.pth",
+        controlnets=[("canny", None)],
+        embeddings=[("cat.pt", "<cat>")],
+    )
+    assert (made.lora, made.vae) == (((Path("a.safetensors"), 0.5),), (Path("vae"),))
+    assert (made.preview_vae, made.upscaler) == (Path("taesd"), Path("x2.pth"))
+    assert made.controlnets == ((Path("canny"), None),)
+    assert made.embeddings == ((Path("cat.pt"), "<cat>"),)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from diffusers import DDIMScheduler
 
 from msd.bundle import open_bundle
 from msd.cli.convert import convert
@@ -17,7 +18,7 @@ from msd.graph.parity import psnr
 from msd.run.runtime.noise import noise
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.scheduler import make_scheduler
-from tests import checkpoints
+from tests import checkpoints, xl_checkpoints
 from tests.drawings import nchw, nhwc, noise_given, noise_taken, opened
 
 SCALED = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
@@ -107,3 +108,23 @@ def test_settings_that_nothing_reads_are_said_once(tmp_path: Path) -> None:
     assert said["conversion"]["remarks"] == [sentence]
     replaced = converted(source, "--force", "--scheduler", "heun")
     assert (replaced.exit_code, "ignored" in replaced.output) == (0, False)
+
+
+@pytest.mark.parametrize("change", [{"steps_offset": 0}, {"clip_sample": True, "clip_sample_range": 0.8}])
+def test_only_stable_diffusion_s_own_pipeline_replaces_settings(
+    change: dict[str, Any], tmp_path: Path
+) -> None:
+    """XL's clips where the configuration says so, and "leading" timesteps start where it says.
+
+    Where nearly all is noise, what is clipped is a small difference divided by a small number.
+    """
+    start = np.random.default_rng(1).standard_normal((1, 8, 12, 4), np.float32)
+    theirs = xl_checkpoints.write(tmp_path / "xl")
+    theirs.scheduler = DDIMScheduler(**SCALED | {"clip_sample": False} | change)
+    theirs.save_pretrained(tmp_path / "xl")
+    assert converted(tmp_path / "xl").exit_code == 0
+    ours = {"steps": 4, "guidance": 2.0, "latents": start}
+    found = Pipeline(open_bundle(tmp_path / "out")).generate("a red dog!", **ours).latents
+    settings = {"num_inference_steps": 4, "guidance_scale": 2.0, "output_type": "latent"}
+    wanted = theirs("a red dog!", latents=nchw(start), height=16, width=24, **settings).images
+    assert psnr(nhwc(wanted), found) >= 45

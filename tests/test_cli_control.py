@@ -313,3 +313,15 @@ def test_prompts_calibrate_all_but_controlnets(folder: Path, tmp_path: Path) -> 
     calibration = Calibration(Path("random-words")).completed(ImageDefaults(2, 7.5))
     with pytest.raises(BadCalibration, match="prompts have no pictures by which controlnet_canny steers"):
         calibration.runs(open_bundle(folder / "out"), ["unet", "controlnet_canny"], tmp_path)
+
+
+@pytest.mark.parametrize("part", [":1:0.9:1", ":0", ":1:0:0.4"])
+def test_a_picture_that_counts_in_no_step_is_remarked_on(part: str, folder: Path, tmp_path: Path) -> None:
+    words = (folder / "out", *FEW, "--control", f"canny={folder / 'edges.png'}{part}", "-o")
+    assert (
+        "the control canny counts in none of the 2 steps"
+        in done("generate", *words, tmp_path / "a.png").stderr
+    )
+    whole = ("--control", f"canny={folder / 'edges.png'}:1:0:0.5")
+    said = done("generate", folder / "out", *FEW, *whole, "-o", tmp_path / "b.png").stderr
+    assert "counts in none" not in said

@@ -153,6 +153,15 @@ def test_existing_results_are_kept_unless_forced(source: Path, tmp_path: Path) -
     assert (out / "mine.txt").read_text() == "mine"
 
 
+def test_the_checkpoint_itself_is_not_written_to(copy: Path) -> None:
+    """By no name of it, and not when forced: its tokenizer and its scheduler would be replaced."""
+    before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    (copy.parent / "link").symlink_to(copy)
+    for out in (copy, f"{copy}/unet/..", copy.parent / "link"):
+        assert_refused(run(copy, "-o", out, "--force"), 1, "is the checkpoint to convert; give another")
+    assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
+
+
 def test_a_file_in_the_way(source: Path, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("mine")
     assert run(source, "-o", tmp_path / "out").exit_code == 2
@@ -165,6 +174,7 @@ def test_wrong_usage_is_refused(source: Path, tmp_path: Path) -> None:
     assert_refused(run(source, "-o", out, "--without", "no_such_rule"), 2)
     assert_refused(run(source, "-o", out, "--batch", "3"), 2)
     assert_refused(run(source, "-o", out, "--height", "33"), 1, "height", "multiple")
+    assert_refused(run("", "-o", out), 2, "the name is empty")
     assert_refused(run(source, "-o", out, "--device", "adreno"), 2, "adreno-740, ", "mali-valhall")
     assert_no_debris(tmp_path)
 
@@ -174,6 +184,8 @@ def test_wrong_usage_is_refused(source: Path, tmp_path: Path) -> None:
     [
         (["--component", "unet", "--clip-skip", "1"], "--clip-skip changes text_encoder, which"),
         (["--component", "text_encoder", "--prompt-chunks", "2"], "--prompt-chunks changes unet, which"),
+        (["--component", "text_encoder", "--split"], "--split changes unet, which"),
+        (["--component", "vae_decoder", "--prune", "15%"], "pruning changes unet, which"),
         (
             ["--gelu-clip", "8", "--without", "clip_gelu", "--without", "clip_gelu_slope"],
             "--gelu-clip does nothing: clip_gelu and clip_gelu_slope are switched off",

@@ -287,6 +287,14 @@ def test_wrong_usage_is_exit_code_2(options: list[str], bundle_folder: Path) -> 
     assert "Usage:" in result.stderr
 
 
+def test_one_file_is_not_written_twice(bundle_folder: Path, tmp_path: Path) -> None:
+    for image in ("a.png", f"../{tmp_path.name}/a.png"):
+        words = ["-p", "fox", "-o", str(tmp_path / image), "--timeline", str(tmp_path / "a.png")]
+        result = run(bundle_folder, *words)
+        assert (result.exit_code, "a.png is given for two different files" in result.stderr) == (2, True)
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_every_execution_writes_the_same_bytes_and_its_timeline(bundle_folder: Path, tmp_path: Path) -> None:
     for execution, form in (("pipelined", "svg"), ("sequential", "png"), ("resident", "json")):
         paths = tmp_path / f"{execution}.png", tmp_path / f"timeline.{form}"

@@ -133,6 +133,12 @@ def test_files_are_not_overwritten_without_force(bundle_folder: Path, tmp_path: 
         assert path.read_text() != "mine"
 
 
+def test_one_file_is_not_written_twice(bundle_folder: Path, tmp_path: Path) -> None:
+    words = [word for option in ("--page", "--trace") for word in (option, tmp_path / "a.json")]
+    result = run(bundle_folder, *words)
+    assert (result.exit_code, "a.json is given for two different files" in result.stderr) == (2, True)
+
+
 @pytest.mark.usefixtures("measured")
 def test_tables_are_written_as_markdown(bundle_folder: Path, tmp_path: Path) -> None:
     assert run(bundle_folder, "--component", "unet", "-o", tmp_path / "out.md").exit_code == 0

@@ -48,11 +48,9 @@ START, END = 49406, 49407
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def plain(demo_float: Path) -> Path:
     """The demo with msd's own names."""
-    out = tmp_path_factory.mktemp("interface") / "plain"
-    msd.convert(None, out, recipe="float32")
-    return out
+    return demo_float
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPTokenizer
 
 from msd.errors import BadCheckpoint
 from msd.run.runtime.image import GeneratedImage
 from msd.train.comparison.clip_score import clip_scores
 from tests.checkpoints import TINY, write
+from tests.late import transformers
 
 SHAPE = {"hidden_size": 24, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2}
 
@@ -25,8 +25,8 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder.with_name("checkpoint"), TINY)
     torch.manual_seed(4)
     ids = {"vocab_size": 517, "bos_token_id": 514, "eos_token_id": 515}
-    model = CLIPModel(
-        CLIPConfig(
+    model = transformers.CLIPModel(
+        transformers.CLIPConfig(
             text_config={**SHAPE, **ids, "max_position_embeddings": 16},
             vision_config={**SHAPE, "image_size": 32, "patch_size": 8},
             projection_dim=12,
@@ -37,8 +37,10 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
             parameter.add_(torch.randn_like(parameter), alpha=0.5)
     model.save_pretrained(folder)
     size = {"height": 32, "width": 32}
-    CLIPImageProcessor(size={"shortest_edge": 32}, crop_size=size).save_pretrained(folder)
-    CLIPTokenizer.from_pretrained(folder.with_name("checkpoint") / "tokenizer").save_pretrained(folder)
+    transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size=size).save_pretrained(folder)
+    transformers.CLIPTokenizer.from_pretrained(folder.with_name("checkpoint") / "tokenizer").save_pretrained(
+        folder
+    )
     return folder
 
 
@@ -57,8 +59,11 @@ def images(count: int, seed: int) -> list[GeneratedImage]:
 
 @torch.no_grad()
 def cosine(folder: Path, image: GeneratedImage) -> float:
-    model = CLIPModel.from_pretrained(folder)
-    tokenizer, processor = CLIPTokenizer.from_pretrained(folder), CLIPImageProcessor.from_pretrained(folder)
+    model = transformers.CLIPModel.from_pretrained(folder)
+    tokenizer, processor = (
+        transformers.CLIPTokenizer.from_pretrained(folder),
+        transformers.CLIPImageProcessor.from_pretrained(folder),
+    )
     text = tokenizer(image.metadata["prompt"], truncation=True, max_length=16, return_tensors="pt")
     pixels = processor(Image.fromarray(image.pixels), return_tensors="pt")
     return float(model(**text, **pixels).logits_per_image / model.logit_scale.exp())
@@ -83,6 +88,6 @@ def test_a_pickle_is_refused(clip: Path, tmp_path: Path) -> None:
     for path in clip.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "model.safetensors").unlink()
-    torch.save(CLIPModel.from_pretrained(clip).state_dict(), tmp_path / "pytorch_model.bin")
+    torch.save(transformers.CLIPModel.from_pretrained(clip).state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(BadCheckpoint, match="cannot be read"):
         clip_scores(tmp_path, [images(1, 0)], batch=1, device="cpu")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import diffusers
 import numpy as np
 import pytest
 import torch
@@ -25,6 +24,7 @@ from msd.run.runtime.noise import noise, posterior_noise
 from msd.run.runtime.pipeline import Pipeline
 from tests import checkpoints, controlnets
 from tests.drawings import KINDS, nchw, nhwc
+from tests.late import diffusers
 from tests.schedulers import diffusers_class
 
 HEIGHT, WIDTH = 24, 40

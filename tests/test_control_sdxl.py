@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 import torch
-from diffusers import ControlNetModel, StableDiffusionXLControlNetPipeline, StableDiffusionXLPipeline
 from PIL import Image
 
 import msd
@@ -24,13 +23,14 @@ from msd.run.runtime.noise import noise
 from msd.run.runtime.pipeline import Pipeline
 from tests import checkpoints, controlnets, xl_checkpoints
 from tests.drawings import nchw, nhwc
+from tests.late import diffusers
 
 HEIGHT, WIDTH = 16, 24
 START = noise(4, (1, HEIGHT // 2, WIDTH // 2, 4))
 STEPS = 4
 
 
-Theirs = tuple[Path, StableDiffusionXLPipeline, ControlNetModel]
+Theirs: TypeAlias = "tuple[Path, diffusers.StableDiffusionXLPipeline, diffusers.ControlNetModel]"
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_images_are_diffusers(
     theirs: Theirs,
 ) -> None:
     folder, pipeline, controlnet = theirs
-    steered = StableDiffusionXLControlNetPipeline(
+    steered = diffusers.StableDiffusionXLControlNetPipeline(
         **{k: v for k, v in pipeline.components.items() if k not in ("image_encoder", "feature_extractor")},
         controlnet=controlnet,
         add_watermarker=False,

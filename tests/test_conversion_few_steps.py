@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import diffusers
 import numpy as np
 import pytest
 import torch
@@ -18,6 +17,7 @@ from msd.conversion.settings import Settings
 from msd.conversion.sources.compvis.xl import SCHEDULER
 from msd.run.runtime.scheduler import make_scheduler
 from tests import checkpoints, loras, xl_checkpoints
+from tests.late import diffusers
 
 NAMES: dict[str, tuple[str, int, float] | None] = {
     "sdxl_lightning_4step": ("lightning", 4, 1),
@@ -49,12 +49,12 @@ def test_the_title_in_the_metadata_comes_before_the_name() -> None:
 
 
 TRAILING = {"timestep_spacing": "trailing"}
-THEIRS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
-    "lightning": (diffusers.EulerDiscreteScheduler, TRAILING, {"num_inference_steps": 4}),
-    "hyper": (diffusers.DDIMScheduler, TRAILING, {"num_inference_steps": 4}),
-    "dmd2": (diffusers.LCMScheduler, {}, {"timesteps": [999, 749, 499, 249]}),
-    "turbo": (diffusers.EulerAncestralDiscreteScheduler, TRAILING, {"num_inference_steps": 4}),
-    "lcm": (diffusers.LCMScheduler, {}, {"num_inference_steps": 4}),
+THEIRS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "lightning": ("EulerDiscreteScheduler", TRAILING, {"num_inference_steps": 4}),
+    "hyper": ("DDIMScheduler", TRAILING, {"num_inference_steps": 4}),
+    "dmd2": ("LCMScheduler", {}, {"timesteps": [999, 749, 499, 249]}),
+    "turbo": ("EulerAncestralDiscreteScheduler", TRAILING, {"num_inference_steps": 4}),
+    "lcm": ("LCMScheduler", {}, {"num_inference_steps": 4}),
 }
 """The schedulers of the model cards, and how they are asked for timesteps."""
 
@@ -73,8 +73,8 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", THEIRS)
 def test_the_steps_are_those_of_the_model_card(name: str, single: Path) -> None:
     job = opened(single, scheduler=name)
-    made, settings, asked = THEIRS[name]
-    theirs = made.from_config({**SCHEDULER, "prediction_type": "epsilon", **settings})
+    kind, settings, asked = THEIRS[name]
+    theirs = getattr(diffusers, kind).from_config({**SCHEDULER, "prediction_type": "epsilon", **settings})
     theirs.set_timesteps(**asked)
     ours = make_scheduler(job.checkpoint.scheduler).table(job.images.steps)
     assert [step.timestep for step in ours.steps] == [float(t) for t in theirs.timesteps]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from diffusers import StableDiffusionPipeline
 from safetensors import safe_open
 
 from msd.models.demo import CHECKPOINT, score
 from msd.models.demo.captions import captions
+from tests.late import diffusers
 
 WEIGHTS = {
     "unet": "diffusion_pytorch_model.safetensors",
@@ -26,7 +26,9 @@ def config(part, name="config.json"):
 
 @pytest.fixture(scope="module")
 def pipe():
-    loaded = StableDiffusionPipeline.from_pretrained(CHECKPOINT, safety_checker=None, dtype=torch.float32)
+    loaded = diffusers.StableDiffusionPipeline.from_pretrained(
+        CHECKPOINT, safety_checker=None, dtype=torch.float32
+    )
     loaded.set_progress_bar_config(disable=True)
     return loaded
 

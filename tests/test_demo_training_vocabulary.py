@@ -1,17 +1,17 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import CLIPTokenizer
 
 from msd.models.demo import CHECKPOINT
 from msd.models.demo.captions import captions
 from scripts.demo_training import data
 from scripts.demo_training.vocabulary import END, LENGTH, START, byte_letters, grow, write
+from tests.late import transformers
 
 
 @pytest.fixture(scope="module")
 def shipped():
-    return CLIPTokenizer.from_pretrained(CHECKPOINT / "tokenizer")
+    return transformers.CLIPTokenizer.from_pretrained(CHECKPOINT / "tokenizer")
 
 
 def test_bytes_come_in_clips_order():
@@ -30,7 +30,7 @@ def test_frequent_pairs_merge_first_and_every_word_becomes_one_token():
 
 def test_a_written_vocabulary_is_what_transformers_reads(tmp_path):
     write(grow(["red red circle"]), tmp_path)
-    read = CLIPTokenizer.from_pretrained(tmp_path)
+    read = transformers.CLIPTokenizer.from_pretrained(tmp_path)
     assert read.convert_ids_to_tokens(read("Red circle")["input_ids"]) == [
         START,
         "red</w>",

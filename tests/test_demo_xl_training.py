@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from diffusers import StableDiffusionXLPipeline
 
 from msd.conversion.sources.formats import open_checkpoint
 from msd.models.demo import CHECKPOINT
@@ -15,6 +14,7 @@ from scripts.demo_training.framing import SIDES, framed
 from scripts.demo_training.loop import TrainingRun
 from scripts.demo_training.recipe import Stage
 from scripts.lab import train_demo_xl
+from tests.late import diffusers
 
 END = 665
 
@@ -28,7 +28,7 @@ def trained(tmp_path_factory):
 
 
 def test_it_writes_a_checkpoint_that_diffusers_and_msd_open(trained):
-    pipe = StableDiffusionXLPipeline.from_pretrained(trained, dtype=torch.float32)
+    pipe = diffusers.StableDiffusionXLPipeline.from_pretrained(trained, dtype=torch.float32)
     assert (pipe.tokenizer.pad_token, pipe.tokenizer_2.pad_token) == ("<|endoftext|>", "!")
     checkpoint = open_checkpoint(trained)
     assert checkpoint.family.name == "stable-diffusion-xl"
@@ -41,7 +41,7 @@ def test_it_writes_a_checkpoint_that_diffusers_and_msd_open(trained):
 
 def test_the_conditions_of_training_are_those_of_diffusers_pipeline(trained):
     """Of the saved weights and the two tokenizers; the empty caption's are zeros, as without a negative."""
-    pipe = StableDiffusionXLPipeline.from_pretrained(trained, dtype=torch.float32)
+    pipe = diffusers.StableDiffusionXLPipeline.from_pretrained(trained, dtype=torch.float32)
     parts = {"text_encoder": pipe.text_encoder, "text_encoder_2": pipe.text_encoder_2}
     text = "two red circles on the left over a plain blue background"
     ids = torch.from_numpy(data.token_ids([text, ""], CHECKPOINT / "tokenizer")).long()

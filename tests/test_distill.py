@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from accelerate import Accelerator
-from diffusers import DDIMScheduler, StableDiffusionPipeline
 from safetensors.torch import load_file, save_file
 
 from msd.bundle import ImageDefaults
@@ -36,6 +34,7 @@ from msd.train.distill.student import Student, new_student
 from msd.train.distill.training import LOG, StageRun, TrainingProgress, train
 from msd.train.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
 from tests.checkpoints import INPAINTING, SHALLOW, TINY, vary, write
+from tests.late import diffusers
 from tests.tiny_disk import tiny_disk
 
 SMALL = vary(TINY, unet={"sample_size": [4, 6]})
@@ -102,7 +101,7 @@ def test_the_guided_output_is_that_of_diffusers_pipeline(checkpoint: Path) -> No
 
 def test_a_scale_is_embedded_as_diffusers_embeds_it() -> None:
     scales = torch.tensor([2.0, 7.5, 14.0])
-    theirs = StableDiffusionPipeline.get_guidance_scale_embedding(None, scales - 1, 256)
+    theirs = diffusers.StableDiffusionPipeline.get_guidance_scale_embedding(None, scales - 1, 256)
     assert torch.allclose(scale_embedding(scales, 256), theirs, atol=2e-3)
 
 
@@ -131,6 +130,8 @@ def test_a_student_begins_as_its_teacher_whether_it_takes_the_scale_or_not(check
 def test_training_lowers_the_loss_at_points_that_it_is_judged_at(
     tmp_path: Path, checkpoint: Path, steps: int | None, prediction: str, most: float
 ) -> None:
+    from accelerate import Accelerator
+
     networks = open_networks(checkpoint, "cpu")
     trajectories = made(networks, tmp_path, Goal(ScaleRange(30, 30)))
     teacher = Student(networks.unet, networks.prediction)
@@ -158,8 +159,8 @@ def test_the_result_is_a_checkpoint(tmp_path: Path, checkpoint: Path, settings: 
     student = open_folder(tmp_path / "student")
     assert student.images is not None
     assert (student.images.steps, student.images.guidance) == (10, 1.0)
-    pipe = StableDiffusionPipeline.from_pretrained(tmp_path / "student", safety_checker=None)
-    assert isinstance(pipe.scheduler, DDIMScheduler)
+    pipe = diffusers.StableDiffusionPipeline.from_pretrained(tmp_path / "student", safety_checker=None)
+    assert isinstance(pipe.scheduler, diffusers.DDIMScheduler)
     assert pipe.scheduler.config.timestep_spacing == "trailing"
     before, after = weights(checkpoint), weights(tmp_path / "student")
     assert before.keys() == after.keys()
@@ -278,6 +279,8 @@ def test_a_result_on_a_full_disk_is_an_error(
 
 
 def test_training_that_does_not_fit_into_memory_is_refused(tmp_path: Path, checkpoint: Path) -> None:
+    from accelerate import Accelerator
+
     def full(random: Any, size: int) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory")
 

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from accelerate import Accelerator
-from diffusers import LCMScheduler, StableDiffusionPipeline
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +24,7 @@ from msd.train.distill.student import new_student
 from msd.train.distill.training import StageRun, train
 from msd.train.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
 from tests.checkpoints import TINY, vary, write
+from tests.late import diffusers
 
 SMALL = vary(TINY, unet={"sample_size": [4, 6]})
 
@@ -54,14 +53,14 @@ def points_at(networks: Networks, *timesteps: int) -> Points:
 @given(timestep=st.integers(0, 999))
 def test_the_boundary_is_that_of_diffusers(timestep: int) -> None:
     skip, out = boundary(torch.tensor([timestep, 7]))
-    theirs = LCMScheduler().get_scalings_for_boundary_condition_discrete(timestep)
+    theirs = diffusers.LCMScheduler().get_scalings_for_boundary_condition_discrete(timestep)
     assert (float(skip[0]), float(out[0])) == pytest.approx([float(each) for each in theirs], rel=1e-5)
     assert skip.shape == out.shape == (2, 1, 1, 1)
 
 
 def test_what_a_student_says_is_what_diffusers_scheduler_denoises(networks: Networks) -> None:
     config = lcm_scheduler({**networks.checkpoint.scheduler, "thresholding": False}, networks.prediction)
-    scheduler = LCMScheduler.from_config(config)
+    scheduler = diffusers.LCMScheduler.from_config(config)
     scheduler.set_timesteps(4)
     points = points_at(networks, *scheduler.timesteps.tolist())
     conditions = networks.conditions(points.ids)
@@ -125,6 +124,8 @@ def test_a_student_that_says_the_ends_has_no_loss(tmp_path: Path, networks: Netw
 def test_training_lowers_the_loss_at_points_that_it_is_judged_at(
     tmp_path: Path, networks: Networks, scale: ScaleRange, known: bool
 ) -> None:
+    from accelerate import Accelerator
+
     source = trajectories(networks, tmp_path, scale)
     if not known:
         source = WithoutEnds(source.plan, tmp_path / "made", networks.levels, "cpu")
@@ -145,6 +146,8 @@ def test_training_lowers_the_loss_at_points_that_it_is_judged_at(
 def test_a_lora_begins_as_its_teacher_and_diffusers_loads_what_it_has_learnt(
     tmp_path: Path, networks: Networks
 ) -> None:
+    from accelerate import Accelerator
+
     training = Training(updates=3, batch=2, rate=1e-2, warmup=0, lora=2)
     student = new_student(networks.unet, takes_scale=False, training=training)
     points = points_at(networks, 999, 40)
@@ -157,7 +160,7 @@ def test_a_lora_begins_as_its_teacher_and_diffusers_loads_what_it_has_learnt(
     student = train(run, student, loss, Accelerator(), lambda progress: None, lambda unet, update: None)
     images = ImageDefaults(4, 1.0)
     write_lora(DistilledCheckpoint(student, {}, images, {}), tmp_path / "lora")
-    pipe = StableDiffusionPipeline.from_pretrained(tmp_path / "teacher", safety_checker=None)
+    pipe = diffusers.StableDiffusionPipeline.from_pretrained(tmp_path / "teacher", safety_checker=None)
     pipe.load_lora_weights(tmp_path / "lora")
     with torch.no_grad():
         after = output_of(student, points, conditions)

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 import torch
-from diffusers import DDIMScheduler
 from hypothesis import given
 from hypothesis import strategies as st
 
 from msd.errors import BadConfig
 from msd.run.runtime.diffusion import Diffusion
 from msd.train.distill.levels import CLEAN, Levels, require_prediction, timesteps
+from tests.late import diffusers
 
 CONFIG = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
 DIFFUSION = Diffusion.from_config(CONFIG)
@@ -32,7 +32,7 @@ def at(*values: int) -> torch.Tensor:
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction"])
 @pytest.mark.parametrize("steps", [1, 4, 8, 20])
 def test_a_step_is_that_of_diffusers(prediction: str, steps: int) -> None:
-    scheduler = DDIMScheduler(
+    scheduler = diffusers.DDIMScheduler(
         **CONFIG,
         prediction_type=prediction,
         timestep_spacing="trailing",

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from accelerate import Accelerator
 from click.testing import CliRunner
 
 import graph_rewrites
@@ -232,6 +231,8 @@ def test_what_is_pruned_is_not_pruned_again(
 
 
 def test_a_student_learns_to_say_what_the_whole_network_says(checkpoint: Path, recipe: Path) -> None:
+    from accelerate import Accelerator
+
     teacher = open_networks(checkpoint, "cpu")
     plan = plan_recovery(teacher, str(recipe), RULES)
     assert plan.summary.startswith("0.0")

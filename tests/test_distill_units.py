@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from accelerate import Accelerator
 
 from msd.bundle import ImageDefaults
 from msd.compress.calibration.generated_inputs import Calibration
@@ -95,6 +94,8 @@ def kept_names(units: PrunedUnits) -> dict[str, list[list[int]]]:
 
 def drawn_by(teacher: Networks, settings: DistillationSettings) -> Draw:
     """Return what draws the points on which units are chosen."""
+    from accelerate import Accelerator
+
     goal = replace(settings.goal, usual=ImageDefaults())
     source = plan_source(teacher, replace(settings, goal=goal)).make(Accelerator(), lambda done, total: None)
     return points_of(source, goal.grid_steps, goal.both_passes)
@@ -110,6 +111,8 @@ def observed_inputs(teacher: Networks, settings: DistillationSettings, folder: P
 
 def choose(teacher: Networks, settings: DistillationSettings) -> PrunedUnits:
     """Return the units that the recipe of the settings prunes, chosen on points of their source."""
+    from accelerate import Accelerator
+
     settings = replace(settings, goal=replace(settings.goal, usual=ImageDefaults()))
     source, accelerator = plan_source(teacher, settings), Accelerator()
     chosen = ChoiceOnPoints(

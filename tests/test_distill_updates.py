@@ -7,11 +7,10 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from accelerate import Accelerator
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from msd.train.distill import training as training_module
@@ -22,6 +21,9 @@ from msd.train.distill.settings import DistillationSettings, Goal, ScaleRange, T
 from msd.train.distill.training import keep_rates, make_optimizer, set_rates
 from msd.train.distill.updates import WARM_UP, RecordedUpdate, Take, Work, can_record, make_update
 from tests.test_distill import TRAINING, checkpoint, observer, settings, weights
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 __all__ = ["checkpoint", "settings"]
 
@@ -163,6 +165,8 @@ def test_which_updates_can_be_recorded(training: Training, accelerator: Any, can
 
 
 def test_rates_are_set_where_they_are() -> None:
+    from accelerate import Accelerator
+
     accelerator = Accelerator(cpu=True)
     optimizer = accelerator.prepare(make_optimizer(torch.nn.Linear(2, 3), Training()))
     keep_rates(optimizer, accelerator)

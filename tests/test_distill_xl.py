@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from accelerate import Accelerator
-from diffusers import StableDiffusionXLPipeline, UNet2DConditionModel
 
 import graph_rewrites
 from msd.bundle import ImageDefaults, open_bundle
@@ -37,6 +35,7 @@ from msd.train.pytorch.backend import torch_backend
 from msd.train.pytorch.bundle import checkpoint_bundle
 from msd.train.pytorch.modules import network_call
 from tests import xl_checkpoints
+from tests.late import diffusers
 from tests.test_distill import observer, weights
 
 RULES = graph_rewrites.load()
@@ -69,7 +68,7 @@ criterion = "activation"
 
 
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StableDiffusionXLPipeline]:
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, diffusers.StableDiffusionXLPipeline]:
     """Whose configuration names float16, as those of public checkpoints do."""
     folder = tmp_path_factory.mktemp("xl") / "checkpoint"
     pipeline = xl_checkpoints.write(folder, unet=UNET)
@@ -109,7 +108,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> DistillationSettings:
 class Recorded:
     """The calls of a pipeline's U-Net, and what it said."""
 
-    def __init__(self, unet: UNet2DConditionModel) -> None:
+    def __init__(self, unet: diffusers.UNet2DConditionModel) -> None:
         self.latents: list[Any] = []
         self.timesteps: list[Any] = []
         self.said: list[Any] = []
@@ -125,7 +124,7 @@ class Recorded:
 
 
 def test_the_teacher_says_in_both_passes_what_it_does_in_diffusers_pipeline(
-    theirs: tuple[Path, StableDiffusionXLPipeline],
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline],
 ) -> None:
     """With the joined states of both encoders, the pooled vector, the sizes, and zeros without a prompt."""
     networks, recorded = open_networks(theirs[0], "cpu"), Recorded(theirs[1].unet)
@@ -147,7 +146,9 @@ def test_the_teacher_says_in_both_passes_what_it_does_in_diffusers_pipeline(
     assert (recorded.said[0][0] - recorded.said[0][1]).abs().max() > 1e-2
 
 
-def test_a_pipeline_in_pytorch_is_diffusers_own(theirs: tuple[Path, StableDiffusionXLPipeline]) -> None:
+def test_a_pipeline_in_pytorch_is_diffusers_own(
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline],
+) -> None:
     """As `msd compare` runs a checkpoint."""
     checkpoint, bundle = checkpoint_bundle(theirs[0])
     start = np.random.default_rng(1).standard_normal((1, 8, 12, 4), np.float32)
@@ -167,8 +168,10 @@ def test_a_pipeline_in_pytorch_is_diffusers_own(theirs: tuple[Path, StableDiffus
 
 
 def test_training_lowers_the_loss_at_points_that_it_is_judged_at(
-    theirs: tuple[Path, StableDiffusionXLPipeline], settings: DistillationSettings, tmp_path: Path
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], settings: DistillationSettings, tmp_path: Path
 ) -> None:
+    from accelerate import Accelerator
+
     networks = open_networks(theirs[0], "cpu")
     wide = replace(settings, goal=Goal(ScaleRange(30, 30)))
     source = plan_source(networks, wide).make(Accelerator(), lambda done, total: None)
@@ -186,7 +189,7 @@ def test_training_lowers_the_loss_at_points_that_it_is_judged_at(
 
 
 def test_fewer_steps_convert_and_generate_as_the_student_does(
-    theirs: tuple[Path, StableDiffusionXLPipeline], settings: DistillationSettings, tmp_path: Path
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], settings: DistillationSettings, tmp_path: Path
 ) -> None:
     """The schedule, the steps and one pass are in the manifest; diffusers opens the folder."""
     few = replace(settings, goal=Goal(SCALE, 16))
@@ -195,7 +198,7 @@ def test_fewer_steps_convert_and_generate_as_the_student_does(
     assert (
         'StableDiffusionXLPipeline.from_pretrained("student")' in (tmp_path / "student/README.md").read_text()
     )
-    pipe = StableDiffusionXLPipeline.from_pretrained(tmp_path / "student")
+    pipe = diffusers.StableDiffusionXLPipeline.from_pretrained(tmp_path / "student")
     assert pipe.scheduler.config.timestep_spacing == "trailing"
     before, after = weights(theirs[0]), weights(tmp_path / "student")
     assert before.keys() == after.keys()
@@ -262,7 +265,7 @@ def test_a_recovered_network_of_unequal_blocks_converts_to_what_it_is_in_pytorch
 
 
 def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(
-    theirs: tuple[Path, StableDiffusionXLPipeline], settings: DistillationSettings, tmp_path: Path
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], settings: DistillationSettings, tmp_path: Path
 ) -> None:
     distill(theirs[0], tmp_path / "whole", settings, observer())
     stopped = replace(settings, state=tmp_path / "other")
@@ -282,7 +285,7 @@ def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(
 
 
 def test_diffusers_loads_a_lora(
-    theirs: tuple[Path, StableDiffusionXLPipeline], settings: DistillationSettings, tmp_path: Path
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], settings: DistillationSettings, tmp_path: Path
 ) -> None:
     training = replace(settings.training, lora=2, rate=1e-2, warmup=0)
     result = distill(
@@ -291,7 +294,7 @@ def test_diffusers_loads_a_lora(
         replace(settings, goal=Goal(SCALE, lcm=True), training=training),
         observer(),
     )
-    pipe = StableDiffusionXLPipeline.from_pretrained(theirs[0])
+    pipe = diffusers.StableDiffusionXLPipeline.from_pretrained(theirs[0])
     pipe.load_lora_weights(tmp_path / "lora")
     networks = open_networks(theirs[0], "cpu")
     points = noisy(networks)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from diffusers import UNet2DConditionModel
 
 import msd
 from msd.bundle import Bundle, ImageSize
@@ -21,6 +20,7 @@ from msd.run.runtime.control import Control
 from msd.run.runtime.initial_image import InitialImage
 from msd.run.runtime.pipeline import Pipeline
 from tests import checkpoints, controlnets
+from tests.late import diffusers
 
 HEIGHT, WIDTH = 24, 40
 CANNY, DEPTH = "canny", "depth"
@@ -37,7 +37,7 @@ CASES: dict[str, tuple[dict[str, float], dict[str, Any]]] = {
 def folders(folder: Path, kind: dict[str, Any]) -> dict[str, Any]:
     """Write a checkpoint and two ControlNets, which read latents alone; return the options that name them."""
     made = checkpoints.write(folder / "tiny", kind)["unet"]
-    unet = UNet2DConditionModel.from_config({**made.config, "in_channels": 4})
+    unet = diffusers.UNet2DConditionModel.from_config({**made.config, "in_channels": 4})
     for seed, name in enumerate((CANNY, DEPTH)):
         controlnets.write(folder / name, unet, seed, **controlnets.OF_TINY)
     return {"controlnets": [(folder / CANNY, None), (folder / DEPTH, None)]}

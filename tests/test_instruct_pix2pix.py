@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from diffusers import DDIMScheduler, StableDiffusionInstructPix2PixPipeline
 from PIL import Image
-from transformers import CLIPTokenizer
 
 import msd
 from msd.bundle import Bundle, open_bundle
@@ -27,18 +26,21 @@ from scripts.make_random_checkpoint import Random, write_diffusers
 from tests import checkpoints, single_files
 from tests.checkpoints import TINY, vary
 from tests.drawings import nchw, nhwc
+from tests.late import diffusers, transformers
 
-INSTRUCT = StableDiffusionInstructPix2PixPipeline.__name__
+INSTRUCT = "StableDiffusionInstructPix2PixPipeline"
 
 
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StableDiffusionInstructPix2PixPipeline]:
+def theirs(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, diffusers.StableDiffusionInstructPix2PixPipeline]:
     folder = tmp_path_factory.mktemp("edit") / "checkpoint"
     made = checkpoints.write(folder, vary(TINY, unet={"in_channels": 8}))
-    pipeline = StableDiffusionInstructPix2PixPipeline(
+    pipeline = diffusers.StableDiffusionInstructPix2PixPipeline(
         **made,
-        tokenizer=CLIPTokenizer.from_pretrained(folder / "tokenizer"),
-        scheduler=DDIMScheduler.from_pretrained(folder / "scheduler"),
+        tokenizer=transformers.CLIPTokenizer.from_pretrained(folder / "tokenizer"),
+        scheduler=diffusers.DDIMScheduler.from_pretrained(folder / "scheduler"),
         safety_checker=None,
         feature_extractor=None,
         requires_safety_checker=False,
@@ -50,7 +52,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StableDiffus
 
 
 @pytest.fixture(scope="module")
-def bundle(theirs: tuple[Path, StableDiffusionInstructPix2PixPipeline]) -> Bundle:
+def bundle(theirs: tuple[Path, diffusers.StableDiffusionInstructPix2PixPipeline]) -> Bundle:
     out = theirs[0].parent / "out"
     msd.convert(theirs[0], out, recipe="float32")
     return open_bundle(out)
@@ -78,16 +80,32 @@ def test_an_image_is_diffusers_own(
     by_image: float,
     bundle: Bundle,
     picture: Path,
-    theirs: tuple[Path, StableDiffusionInstructPix2PixPipeline],
+    theirs: tuple[Path, diffusers.StableDiffusionInstructPix2PixPipeline],
 ) -> None:
     made, wanted = both(bundle, theirs[1], picture, guidance=guidance, image_guidance=by_image)
     assert psnr(wanted, made.latents) >= 60
     assert made.metadata["guidance_mode"] == ("none" if guidance == 1 else "three passes")
 
 
+def test_its_pipeline_replaces_no_settings_of_the_scheduler(
+    bundle: Bundle,
+    picture: Path,
+    theirs: tuple[Path, StableDiffusionInstructPix2PixPipeline],
+    tmp_path: Path,
+) -> None:
+    """Unlike Stable Diffusion's own, which is why timesteps may start at 0."""
+    pipeline = StableDiffusionInstructPix2PixPipeline(**theirs[1].components, requires_safety_checker=False)
+    pipeline.scheduler = DDIMScheduler.from_config(pipeline.scheduler.config, steps_offset=0)
+    pipeline.set_progress_bar_config(disable=True)
+    shutil.copytree(bundle.folder, tmp_path / "out")
+    pipeline.scheduler.save_pretrained(tmp_path / "out" / "scheduler")
+    made, wanted = both(open_bundle(tmp_path / "out"), pipeline, picture, guidance=7.5, image_guidance=1.5)
+    assert psnr(wanted, made.latents) >= 60
+
+
 def both(
     bundle: Bundle,
-    pipeline: StableDiffusionInstructPix2PixPipeline,
+    pipeline: diffusers.StableDiffusionInstructPix2PixPipeline,
     picture: Path,
     guidance: float,
     image_guidance: float,
@@ -124,7 +142,7 @@ def test_an_image_is_the_same_from_a_single_file(picture: Path, tmp_path: Path) 
     write_diffusers(tmp_path / "folder", config, Random(0, "float32"))
     index = tmp_path / "folder" / "model_index.json"
     index.write_text(index.read_text().replace('StableDiffusionPipeline"', f'{INSTRUCT}"'))
-    pipeline = StableDiffusionInstructPix2PixPipeline.from_pretrained(
+    pipeline = diffusers.StableDiffusionInstructPix2PixPipeline.from_pretrained(
         tmp_path / "folder", safety_checker=None
     )
     pipeline.set_progress_bar_config(disable=True)
@@ -174,3 +192,10 @@ def test_image_guidance_without_an_edit_is_refused(picture: Path, tmp_path: Path
     msd.convert(tmp_path / "checkpoint", tmp_path / "out", also=["vae_encoder"])
     with pytest.raises(BadConfig, match="edits no image: leave image guidance out"):
         msd.generate(tmp_path / "out", "a dog", image=picture, image_guidance=2.0)
+
+
+def test_image_guidance_without_guidance_is_remarked_on(bundle: Bundle, picture: Path) -> None:
+    sentence = "image guidance is not used: guidance of 1 or less leaves none by the image either"
+    for guidance, said in ((1.0, True), (2.0, False)):
+        made = msd.generate(bundle, "red", image=picture, steps=1, guidance=guidance, image_guidance=2.0)
+        assert (sentence in made.metadata.get("remarks", ())) == said

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from diffusers import AutoencoderKL, StableDiffusionPipeline, StableDiffusionXLPipeline, UNet2DConditionModel
 from safetensors.torch import load_file
 
 from msd.conversion.sources.formats import open_checkpoint
@@ -23,6 +21,7 @@ from scripts.make_random_checkpoint import (
     write_diffusers,
 )
 from tests import single_files, xl_checkpoints
+from tests.late import diffusers
 
 CONFIG = single_files.SECOND
 
@@ -40,7 +39,7 @@ def single(folder: Path) -> Path:
 
 
 def test_diffusers_draws_with_the_folder(folder: Path) -> None:
-    pipe = StableDiffusionPipeline.from_pretrained(folder, safety_checker=None, dtype=torch.float32)
+    pipe = diffusers.StableDiffusionPipeline.from_pretrained(folder, safety_checker=None, dtype=torch.float32)
     pipe.set_progress_bar_config(disable=True)
     pixels = pipe("a cat", height=16, width=16, num_inference_steps=2, output_type="np").images
     assert np.isfinite(pixels).all()
@@ -60,7 +59,7 @@ def test_stable_diffusion_xl_in_shards_is_what_diffusers_reads(
     monkeypatch.setattr("scripts.make_random_checkpoint.SHARD", 1_000_000)
     write_diffusers(tmp_path / "xl", config, Random(1, "float16"))
     assert len(list((tmp_path / "xl/unet").glob("*-of-*.safetensors"))) > 1
-    pipe = StableDiffusionXLPipeline.from_pretrained(tmp_path / "xl", dtype=torch.float32)
+    pipe = diffusers.StableDiffusionXLPipeline.from_pretrained(tmp_path / "xl", dtype=torch.float32)
     theirs, ours = pipe.unet.state_dict(), open_checkpoint(tmp_path / "xl").weights["unet"]
     assert ours.keys() == theirs.keys()
     for name in ("conv_in.weight", "conv_out.bias"):
@@ -69,12 +68,13 @@ def test_stable_diffusion_xl_in_shards_is_what_diffusers_reads(
 
 @pytest.mark.parametrize(
     ("component", "subfolder", "kind"),
-    [("unet", "unet", UNet2DConditionModel), ("vae_decoder", "vae", AutoencoderKL)],
+    [("unet", "unet", "UNet2DConditionModel"), ("vae_decoder", "vae", "AutoencoderKL")],
 )
 def test_diffusers_reads_the_single_file_as_we_do(
-    component: str, subfolder: str, kind: Any, folder: Path, single: Path
+    component: str, subfolder: str, kind: str, folder: Path, single: Path
 ) -> None:
-    module = kind.from_single_file(single, config=str(folder), subfolder=subfolder, local_files_only=True)
+    made = getattr(diffusers, kind)
+    module = made.from_single_file(single, config=str(folder), subfolder=subfolder, local_files_only=True)
     state, ours = module.state_dict(), open_checkpoint(single).weights[component]
     others = {name for name in state if name.startswith(("encoder.", "quant_conv."))}
     assert ours.keys() == state.keys() - others

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from diffusers import AutoencoderKL, UNet2DConditionModel
 from hypothesis import given
 from hypothesis import strategies as st
 
 from msd.errors import BadCheckpoint, BadConfig, MsdError
 from msd.models.config import UNET_ONLY, TextEncoderConfig, UNetConfig
 from msd.models.vae_config import VAE_ONLY, VaeDecoderConfig
+from tests.late import diffusers
 from tests.stable_diffusion import networks_for, public_configs
 
 PUBLIC = sorted((Path(__file__).parent.parent / "configs" / "models").glob("*.toml"))
@@ -45,7 +45,7 @@ def test_public_configurations_are_what_diffusers_understands(path: Path) -> Non
     config = tomllib.loads(path.read_text())
     assert config.keys() == {"text_encoder", "unet", "vae", "scheduler"}
     with torch.device("meta"):
-        unet, vae = UNet2DConditionModel(**config["unet"]), AutoencoderKL(**config["vae"])
+        unet, vae = diffusers.UNet2DConditionModel(**config["unet"]), diffusers.AutoencoderKL(**config["vae"])
     # With every default spelt out, as save_pretrained writes it.
     assert UNetConfig.from_diffusers(dict(unet.config), "unet") == parsed(config)[1]
     assert VaeDecoderConfig.from_diffusers(dict(vae.config), "vae") == parsed(config)[2]

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers import UNet2DConditionModel
 
 from msd.conversion.sources.binding import bind
 from msd.conversion.sources.weight_file import read_contents
@@ -19,6 +18,7 @@ from msd.models.networks import Size
 from msd.models.structure import VariableSpec
 from tests import checkpoints, controlnets
 from tests.drawings import nchw, nhwc
+from tests.late import diffusers
 
 Array = np.ndarray[Any, Any]
 ENOUGH = 100.0
@@ -35,7 +35,7 @@ class Steered:
     def __init__(self, name: str, folder: Path) -> None:
         config, hints, self.count = CASES[name]
         torch.manual_seed(0)
-        self.unet = UNet2DConditionModel(**config["unet"]).eval()
+        self.unet = diffusers.UNet2DConditionModel(**config["unet"]).eval()
         self.control = controlnets.write(folder / "control", self.unet, **hints)
         self.unet.save_pretrained(folder / "unet")
         self.config = ControlNetConfig.from_diffusers(dict(self.control.config), "controlnet")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers import AutoencoderTiny
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
@@ -29,6 +28,7 @@ from msd.run.runners.runner import Conditions
 from msd.run.runtime.components import open_component
 from msd.run.runtime.image_encoder import encode_pixels
 from tests import checkpoints, tiny_autoencoders
+from tests.late import diffusers
 from tests.reference import reference
 
 HALVES = ("vae_encoder", "vae_decoder")
@@ -148,7 +148,7 @@ PUBLIC = {
 
 
 def test_the_public_configuration_is_diffusers_default() -> None:
-    written = dict(AutoencoderTiny().config)
+    written = dict(diffusers.AutoencoderTiny().config)
     for read in (TinyEncoderConfig.from_diffusers, TinyDecoderConfig.from_diffusers):
         assert read(PUBLIC, "vae") == read(written, "vae") == read({}, "vae")
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from diffusers import StableDiffusionPipeline
 from safetensors.torch import save_file
 
 from msd.bundle import Embedding, file_facts, open_bundle
@@ -23,6 +22,7 @@ from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.tokenizer import open_tokenizer
 from tests import checkpoints
 from tests.drawings import nchw, nhwc
+from tests.late import diffusers
 
 SKIP, CHUNKS, STEPS, GUIDANCE = 1, 2, 4, 5.0
 PROMPT = "a (red dog:1.4) and <cat> [over] it, " * 3
@@ -52,7 +52,7 @@ def converted(folder: Path, out: str, *options: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def theirs(folder: Path) -> Any:
-    pipeline = StableDiffusionPipeline.from_pretrained(folder / "sd", safety_checker=None)
+    pipeline = diffusers.StableDiffusionPipeline.from_pretrained(folder / "sd", safety_checker=None)
     pipeline.set_progress_bar_config(disable=True)
     # diffusers 0.42 looks for the final norm in a module that transformers 5 no longer has.
     object.__setattr__(pipeline.text_encoder, "text_model", pipeline.text_encoder)

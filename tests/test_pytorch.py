@@ -7,9 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from diffusers import AutoencoderTiny, DDIMScheduler, StableDiffusionPipeline
 from safetensors.torch import load_file, save_file
-from transformers import CLIPTokenizer
 
 from msd.errors import BadCheckpoint
 from msd.graph.parity import psnr
@@ -19,6 +17,7 @@ from msd.run.runtime.request import Request
 from msd.train.pytorch.backend import torch_backend
 from msd.train.pytorch.bundle import checkpoint_bundle
 from tests.checkpoints import INPAINTING, SHALLOW, TINY, Config, vary, write
+from tests.late import diffusers, transformers
 
 WIDE = vary(TINY, unet={"sample_size": [4, 12]}, scheduler={"prediction_type": "v_prediction"})
 TAKES_SCALE = vary(SHALLOW, unet={"sample_size": [6, 4]})
@@ -31,11 +30,13 @@ def pipeline(folder: Path, batch: int = 1, together: int = 1, scheduler: str | N
     return Pipeline(bundle, backend, scheduler=scheduler, execution="resident", together=together)
 
 
-def peer(folder: Path, modules: dict[str, torch.nn.Module], config: Config) -> StableDiffusionPipeline:
-    return StableDiffusionPipeline(
+def peer(
+    folder: Path, modules: dict[str, torch.nn.Module], config: Config
+) -> diffusers.StableDiffusionPipeline:
+    return diffusers.StableDiffusionPipeline(
         **modules,
-        tokenizer=CLIPTokenizer.from_pretrained(folder / "tokenizer"),
-        scheduler=DDIMScheduler.from_config(config["scheduler"]),
+        tokenizer=transformers.CLIPTokenizer.from_pretrained(folder / "tokenizer"),
+        scheduler=diffusers.DDIMScheduler.from_config(config["scheduler"]),
         safety_checker=None,
         feature_extractor=None,
         requires_safety_checker=False,
@@ -84,7 +85,7 @@ def test_a_tiny_autoencoder_decodes(tmp_path: Path) -> None:
     write(tmp_path, config)
     (tmp_path / "vae" / "diffusion_pytorch_model.safetensors").unlink()
     torch.manual_seed(1)
-    tiny = AutoencoderTiny(
+    tiny = diffusers.AutoencoderTiny(
         encoder_block_out_channels=(8, 8),
         decoder_block_out_channels=(8, 8),
         num_encoder_blocks=(1, 1),

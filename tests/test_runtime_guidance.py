@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from diffusers import StableDiffusionPipeline
 
 from msd.bundle import open_bundle
 from msd.models.families.calls import sinusoids
 from msd.run.runtime.guidance import Guidance
 from msd.run.runtime.numbers import Numbers
 from tests.app_bundles import write_bundle
+from tests.late import diffusers
 
 GUIDED = {"guidance_embedding": 8}
 
@@ -46,7 +46,7 @@ def test_the_embedding_is_diffusers(scale: float, width: int) -> None:
     numbers = Numbers(0.0, Guidance("embedding", scale).number, 8, 8)
     ours = numbers.input(sinusoids("guidance", cosine_first=False, frequency_shift=1.0), width)
     weight = torch.tensor([scale - 1], dtype=torch.float32)
-    made = StableDiffusionPipeline.get_guidance_scale_embedding(SimpleNamespace(), weight, width)
+    made = diffusers.StableDiffusionPipeline.get_guidance_scale_embedding(SimpleNamespace(), weight, width)
     assert (ours.shape, ours.dtype) == ((width,), np.float32)
     np.testing.assert_allclose(ours, made[0].numpy(), rtol=0, atol=2e-3)
 

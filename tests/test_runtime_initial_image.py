@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from diffusers.image_processor import VaeImageProcessor
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -33,6 +32,8 @@ def write(pixels: np.ndarray, path: Path, **settings: object) -> Path:
 
 
 def by_diffusers(path: Path, height: int = HEIGHT, width: int = WIDTH) -> np.ndarray:
+    from diffusers.image_processor import VaeImageProcessor
+
     processed = VaeImageProcessor(vae_scale_factor=8).preprocess(Image.open(path), height, width)
     return processed.permute(0, 2, 3, 1).numpy()
 
@@ -123,6 +124,8 @@ def test_every_mode_is_read_as_pillow_shows_it(mode: str, tmp_path: Path) -> Non
 
 
 def test_the_mask_is_the_one_that_diffusers_makes(tmp_path: Path) -> None:
+    from diffusers.image_processor import VaeImageProcessor
+
     path = write(colours(72, 120), tmp_path / "a.png")
     mask = write(colours(72, 120, 1, seed=2)[..., 0], tmp_path / "m.png")
     image = open_initial_image(path, HEIGHT, WIDTH, mask=mask)

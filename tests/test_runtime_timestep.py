@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from diffusers.models.embeddings import get_timestep_embedding
 
 from msd.run.runtime.timestep import embed_timestep
 
@@ -14,6 +13,8 @@ from msd.run.runtime.timestep import embed_timestep
 @pytest.mark.parametrize("shift", [0, 1])
 @pytest.mark.parametrize("width", [320, 16, 7])
 def test_the_embedding_is_diffusers(width: int, shift: int, cosine_first: bool) -> None:
+    from diffusers.models.embeddings import get_timestep_embedding
+
     for timestep in (0, 1, 487, 999):
         expected = get_timestep_embedding(
             torch.tensor([timestep]), width, flip_sin_to_cos=cosine_first, downscale_freq_shift=shift

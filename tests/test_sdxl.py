@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers import StableDiffusionXLPipeline
 from safetensors.torch import load_file, save_file
 
 import msd
@@ -39,6 +38,7 @@ from msd.run.runtime.tokenizer import open_tokenizer
 from tests import checkpoints, xl_checkpoints
 from tests.drawings import nchw, nhwc
 from tests.jvm import Jvm, floats
+from tests.late import diffusers
 from tests.test_wiring import REPLAY, Player, decoded, encoded, mapped
 from tests.web.node import evaluate
 
@@ -47,13 +47,13 @@ START = np.random.default_rng(1).standard_normal((1, 8, 12, 4), np.float32)
 
 
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StableDiffusionXLPipeline]:
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, diffusers.StableDiffusionXLPipeline]:
     folder = tmp_path_factory.mktemp("xl") / "checkpoint"
     return folder, xl_checkpoints.write(folder)
 
 
 @pytest.fixture(scope="module")
-def bundle(theirs: tuple[Path, StableDiffusionXLPipeline]) -> Bundle:
+def bundle(theirs: tuple[Path, diffusers.StableDiffusionXLPipeline]) -> Bundle:
     out = theirs[0].parent / "float32"
     msd.convert(theirs[0], out, recipe="float32")
     return open_bundle(out, verify=True)
@@ -72,7 +72,7 @@ def test_the_calls_are_in_the_manifest(bundle: Bundle) -> None:
     ("tokenizer", "encoder"), [("tokenizer", "text_encoder"), ("tokenizer_2", "text_encoder_2")]
 )
 def test_the_encoders_compute_what_transformers_do(
-    tokenizer: str, encoder: str, bundle: Bundle, theirs: tuple[Path, StableDiffusionXLPipeline]
+    tokenizer: str, encoder: str, bundle: Bundle, theirs: tuple[Path, diffusers.StableDiffusionXLPipeline]
 ) -> None:
     """The states before the last layer, without the last norm; the pooled vector is the end token's."""
     for prompt in ("a red dog!", "", "red " * 100):
@@ -93,7 +93,7 @@ def test_the_encoders_compute_what_transformers_do(
 @pytest.mark.parametrize("guidance", [1.0, 7.5])
 @pytest.mark.parametrize("negative", ["blurry", ""])
 def test_an_image_is_diffusers_own(
-    negative: str, guidance: float, bundle: Bundle, theirs: tuple[Path, StableDiffusionXLPipeline]
+    negative: str, guidance: float, bundle: Bundle, theirs: tuple[Path, diffusers.StableDiffusionXLPipeline]
 ) -> None:
     """20 steps; without a negative prompt, what would be its embeddings are zeros."""
     settings: dict[str, Any] = {
@@ -113,7 +113,7 @@ def test_an_image_is_diffusers_own(
 
 @pytest.mark.parametrize("recipe", ["gpu-w8", "gpu-w4", "tflite-gpu-w8"])
 def test_every_recipe_keeps_the_image(
-    recipe: str, bundle: Bundle, theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+    recipe: str, bundle: Bundle, theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
 ) -> None:
     msd.convert(theirs[0], tmp_path / "out", recipe=recipe)
     wanted = Pipeline(bundle).generate("a red dog!", steps=4, guidance=2.0, latents=START)
@@ -162,7 +162,7 @@ def test_networks_that_do_not_fit_are_refused(
     file: str,
     settings: dict[str, Any],
     message: str,
-    theirs: tuple[Path, StableDiffusionXLPipeline],
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline],
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "checkpoint"
@@ -177,7 +177,7 @@ def test_networks_that_do_not_fit_are_refused(
 
 
 def test_a_checkpoint_without_its_second_tokenizer_is_refused(
-    theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
 ) -> None:
     for path in theirs[0].iterdir():
         if path.name != "tokenizer_2":
@@ -187,7 +187,7 @@ def test_a_checkpoint_without_its_second_tokenizer_is_refused(
 
 
 def test_a_unet_of_xl_among_the_networks_of_stable_diffusion_is_refused(
-    theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
 ) -> None:
     checkpoints.write(tmp_path, checkpoints.TINY)
     changed(tmp_path, "unet/config.json", **json.loads((theirs[0] / "unet/config.json").read_text()))
@@ -251,7 +251,7 @@ def test_the_page_gives_the_networks_the_same(negative: str, app: Path, bundle: 
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StableDiffusionXLPipeline]:
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, diffusers.StableDiffusionXLPipeline]:
     """A folder with a checkpoint, `folder`, and with the same in one file, `one.safetensors`."""
     place = tmp_path_factory.mktemp("both")
     pipeline = xl_checkpoints.write(place / "folder", single=True)
@@ -259,10 +259,10 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StableDiffusio
     return place, pipeline
 
 
-def test_diffusers_reads_the_single_file(both: tuple[Path, StableDiffusionXLPipeline]) -> None:
+def test_diffusers_reads_the_single_file(both: tuple[Path, diffusers.StableDiffusionXLPipeline]) -> None:
     """So that what is compared below is a file of the public layout."""
     place, pipeline = both
-    read = StableDiffusionXLPipeline.from_single_file(
+    read = diffusers.StableDiffusionXLPipeline.from_single_file(
         str(place / "one.safetensors"), config=str(place / "folder"), local_files_only=True
     )
     for name in ("text_encoder", "text_encoder_2", "unet", "vae"):
@@ -272,7 +272,7 @@ def test_diffusers_reads_the_single_file(both: tuple[Path, StableDiffusionXLPipe
 
 
 def test_a_single_file_makes_the_bytes_of_the_folder(
-    both: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+    both: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
 ) -> None:
     made = {}
     for name in ("folder", "one.safetensors"):
@@ -291,7 +291,7 @@ def test_a_single_file_makes_the_bytes_of_the_folder(
 
 
 def test_keys_of_a_single_file_tell_of_velocity(
-    both: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+    both: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
 ) -> None:
     """As NoobAI's and Illustrious's files for v-prediction have them."""
     keys = {"v_pred": torch.empty(0), "ztsnr": torch.empty(0)}
@@ -315,7 +315,7 @@ def test_keys_of_a_single_file_tell_of_velocity(
     ],
 )
 def test_an_incomplete_single_file_is_refused(
-    drop: str, message: str, both: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+    drop: str, message: str, both: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
 ) -> None:
     tensors = load_file(both[0] / "one.safetensors")
     save_file({n: t for n, t in tensors.items() if not re.match(drop, n)}, tmp_path / "x.safetensors")
@@ -323,7 +323,9 @@ def test_an_incomplete_single_file_is_refused(
         open_checkpoint(tmp_path / "x.safetensors")
 
 
-def test_the_refiner_is_refused_by_name(both: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path) -> None:
+def test_the_refiner_is_refused_by_name(
+    both: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
+) -> None:
     tensors = load_file(both[0] / "one.safetensors")
     moved = {n.replace("embedders.1", "embedders.0"): t for n, t in tensors.items() if "embedders.0" not in n}
     save_file(moved, tmp_path / "refiner.safetensors")
@@ -333,7 +335,7 @@ def test_the_refiner_is_refused_by_name(both: tuple[Path, StableDiffusionXLPipel
 
 @pytest.mark.parametrize("prefix", ["first_stage_model.", ""])
 def test_an_autoencoder_in_one_file_scales_as_the_family_s_do(
-    prefix: str, both: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+    prefix: str, both: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
 ) -> None:
     """By 0.13025, and not by the factor of Stable Diffusion 1.x, in place of the checkpoint's or of none."""
     tensors = load_file(both[0] / "one.safetensors")

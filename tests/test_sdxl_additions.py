@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers import AutoencoderTiny, StableDiffusionXLPipeline
-from diffusers.loaders.lora_conversion_utils import _maybe_map_sgm_blocks_to_diffusers
 from safetensors.torch import load_file, save_file
 
 import msd
@@ -28,6 +26,7 @@ from msd.models.tiny_config import TinyDecoderConfig
 from msd.run.runtime.pipeline import Pipeline
 from tests import checkpoints, loras, xl_checkpoints
 from tests.drawings import nchw, nhwc
+from tests.late import diffusers
 from tests.loras import Factors, Tensors
 
 START = np.random.default_rng(1).standard_normal((1, 8, 12, 4), np.float32)
@@ -54,12 +53,12 @@ KOHYA = {"text_encoder": "lora_te1_text_model_", "text_encoder_2": "lora_te2_tex
 
 
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StableDiffusionXLPipeline]:
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, diffusers.StableDiffusionXLPipeline]:
     folder = tmp_path_factory.mktemp("xl") / "checkpoint"
     return folder, xl_checkpoints.write(folder)
 
 
-def modules(pipeline: StableDiffusionXLPipeline) -> Mapping[str, torch.nn.Module]:
+def modules(pipeline: diffusers.StableDiffusionXLPipeline) -> Mapping[str, torch.nn.Module]:
     """Return the networks, the encoders without what transformers' name puts before their layers."""
     encoders = {n: getattr(pipeline, n) for n in KOHYA}
     return {"unet": pipeline.unet, **{n: getattr(e, "text_model", e) for n, e in encoders.items()}}
@@ -88,7 +87,7 @@ def merged(found: Any, factors: Factors, given: Mapping[str, torch.nn.Module], s
 
 @pytest.mark.parametrize("naming", ["kohya", "compvis", "peft", "base_model"])
 def test_a_lora_of_each_naming_is_merged(
-    naming: str, theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+    naming: str, theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
 ) -> None:
     given = modules(theirs[1])
     factors = loras.draw(given, LAYERS)
@@ -112,8 +111,10 @@ def test_a_lora_of_each_naming_is_merged(
 
 
 def test_diffusers_reads_compvis_names_as_the_same_blocks(
-    theirs: tuple[Path, StableDiffusionXLPipeline],
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline],
 ) -> None:
+    from diffusers.loaders.lora_conversion_utils import _maybe_map_sgm_blocks_to_diffusers
+
     inside = [name for name in LAYERS if name[0] == "unet" and "embedding" not in name[1]]
     factors = loras.draw(modules(theirs[1]), [name for name in inside if "transformer" in name[1]])
     mapped = " ".join(_maybe_map_sgm_blocks_to_diffusers(kohya(factors, compvis=True), theirs[1].unet.config))
@@ -123,7 +124,7 @@ def test_diffusers_reads_compvis_names_as_the_same_blocks(
 
 
 def test_a_lora_of_the_other_family_is_refused_by_both_names(
-    theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
 ) -> None:
     checkpoints.write(tmp_path / "sd", checkpoints.TINY)
     sd, xl = open_checkpoint(tmp_path / "sd"), open_checkpoint(theirs[0])
@@ -161,7 +162,7 @@ def wanted(pipe: Any, prompt: str, **settings: Any) -> Any:
 
 
 def test_a_textual_inversion_is_added_to_both_encoders(
-    theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
 ) -> None:
     path = inversion(tmp_path / "x.safetensors", clip_g=(2, 32), clip_l=(2, 48))
     pipe = copy.deepcopy(theirs[1])
@@ -197,7 +198,7 @@ def test_a_textual_inversion_is_added_to_both_encoders(
 def test_other_textual_inversions_are_refused(
     vectors: dict[str, tuple[int, ...]],
     message: str,
-    theirs: tuple[Path, StableDiffusionXLPipeline],
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline],
     tmp_path: Path,
 ) -> None:
     path = inversion(tmp_path / "x.safetensors", **vectors)
@@ -206,7 +207,7 @@ def test_other_textual_inversions_are_refused(
 
 
 def test_a_token_of_the_vocabulary_is_refused(
-    theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
 ) -> None:
     path = inversion(tmp_path / "x.safetensors", clip_g=(1, 32), clip_l=(1, 48))
     with pytest.raises(BadConfig, match="'!' is in the vocabulary already"):
@@ -214,7 +215,7 @@ def test_a_token_of_the_vocabulary_is_refused(
 
 
 def test_layers_are_skipped_as_by_diffusers(
-    theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
 ) -> None:
     """The pooled vector stays that of all layers."""
     msd.convert(theirs[0], tmp_path / "out", recipe="float32", clip_skip=1)
@@ -223,17 +224,19 @@ def test_layers_are_skipped_as_by_diffusers(
     assert psnr(nhwc(wanted(theirs[1], "a red dog!")), found) < 40
 
 
-def test_one_layer_must_remain(theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path) -> None:
+def test_one_layer_must_remain(
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
+) -> None:
     said = "2 layers cannot be skipped: .* text encoder has 3, of which the last is skipped already"
     with pytest.raises(BadConfig, match=said):
         msd.convert(theirs[0], tmp_path / "out", clip_skip=2)
 
 
 def test_a_tiny_autoencoder_takes_the_place_of_the_other(
-    theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
 ) -> None:
     """TAESD-XL, as diffusers saves it; its latents are scaled by 1, as its config.json says."""
-    AutoencoderTiny(latent_channels=4, scaling_factor=1.0).save_pretrained(tmp_path / "taesdxl")
+    diffusers.AutoencoderTiny(latent_channels=4, scaling_factor=1.0).save_pretrained(tmp_path / "taesdxl")
     job = open_job(theirs[0], Settings((), vae=[tmp_path / "taesdxl"]))
     config = job.checkpoint.configs["vae_decoder"]
     assert isinstance(config, TinyDecoderConfig)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from peft import LoHaConfig, LoKrConfig, LoraConfig, get_peft_model
 
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.lora import merge, parse
@@ -41,23 +40,31 @@ def require_close(found: Checkpoint, wanted: dict[str, Any], tiny: Tiny) -> int:
     return changed
 
 
-PEFT: dict[str, Any] = {
-    "LoHa": LoHaConfig(r=3, alpha=5, target_modules=TARGETS, alpha_pattern={"conv1": 2}),
-    "LoHa by Tucker": LoHaConfig(r=3, alpha=5, target_modules=TARGETS, use_effective_conv2d=True),
-    "LoKr": LoKrConfig(r=2, alpha=5, target_modules=TARGETS, rank_pattern={"to_k": 3}),
-    "LoKr of four": LoKrConfig(r=1, alpha=3, target_modules=TARGETS, decompose_both=True, decompose_factor=4),
-    "LoKr by Tucker": LoKrConfig(r=1, alpha=3, target_modules=TARGETS, use_effective_conv2d=True),
-    "LoKr of whole matrices": LoKrConfig(r=64, alpha=48, target_modules=TARGETS),
-    "DoRA": LoraConfig(r=3, lora_alpha=5, target_modules=TARGETS, use_dora=True),
-    "biases": LoraConfig(r=3, lora_alpha=5, target_modules=["to_out.0", "conv1"], lora_bias=True),
+PEFT: dict[str, tuple[str, dict[str, Any]]] = {
+    "LoHa": ("LoHaConfig", dict(r=3, alpha=5, target_modules=TARGETS, alpha_pattern={"conv1": 2})),
+    "LoHa by Tucker": ("LoHaConfig", dict(r=3, alpha=5, target_modules=TARGETS, use_effective_conv2d=True)),
+    "LoKr": ("LoKrConfig", dict(r=2, alpha=5, target_modules=TARGETS, rank_pattern={"to_k": 3})),
+    "LoKr of four": (
+        "LoKrConfig",
+        dict(r=1, alpha=3, target_modules=TARGETS, decompose_both=True, decompose_factor=4),
+    ),
+    "LoKr by Tucker": ("LoKrConfig", dict(r=1, alpha=3, target_modules=TARGETS, use_effective_conv2d=True)),
+    "LoKr of whole matrices": ("LoKrConfig", dict(r=64, alpha=48, target_modules=TARGETS)),
+    "DoRA": ("LoraConfig", dict(r=3, lora_alpha=5, target_modules=TARGETS, use_dora=True)),
+    "biases": ("LoraConfig", dict(r=3, lora_alpha=5, target_modules=["to_out.0", "conv1"], lora_bias=True)),
 }
+"""The class of peft and its settings."""
 
 
 @pytest.mark.parametrize("pickled", [False, True])
 @pytest.mark.parametrize("name", PEFT)
 def test_the_weights_are_those_of_peft(name: str, pickled: bool, tiny: Tiny, tmp_path: Path) -> None:
+    import peft
+
     random = torch.Generator().manual_seed(1)
-    wrapped = get_peft_model(copy.deepcopy(tiny.modules["unet"]), PEFT[name])
+    kind, settings = PEFT[name]
+    config = getattr(peft, kind)(**settings)
+    wrapped = peft.get_peft_model(copy.deepcopy(tiny.modules["unet"]), config)
     with torch.no_grad():
         for parameter in (p for p in wrapped.parameters() if p.requires_grad):
             parameter.add_(0.3 * torch.randn(parameter.shape, generator=random))

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import CLIPTokenizer
 
 from msd.conversion.sources.clip_tokenizer import PAD_1, PAD_2, VOCABULARY, clip_tokenizer
 from msd.run.runtime.tokenizer import open_tokenizer
+from tests.late import transformers
 
 PADS = {PAD_1: 49407, PAD_2: 0}
 ASSIGNED = st.characters(exclude_categories=("Cs", "Cn"))
@@ -37,7 +37,7 @@ TEXTS = st.lists(st.sampled_from(PIECES) | st.text(ASSIGNED, max_size=12), max_s
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, int]:
     """Our tokenizer, that of transformers, and the id that both should pad with."""
     folder = write(tmp_path_factory.mktemp("clip"), request.param)
-    return open_tokenizer(folder), CLIPTokenizer.from_pretrained(folder), PADS[request.param]
+    return open_tokenizer(folder), transformers.CLIPTokenizer.from_pretrained(folder), PADS[request.param]
 
 
 def write(folder: Path, pad: str) -> Path:

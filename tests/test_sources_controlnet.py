@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 import torch
-from diffusers import ControlNetModel, UNet2DConditionModel
-from diffusers.loaders.single_file_utils import convert_controlnet_checkpoint
 from safetensors.torch import load_file, save_file
 
 from msd.conversion.job import Job, open_job
@@ -20,8 +18,9 @@ from msd.conversion.sources.controlnet import parse
 from msd.errors import BadCheckpoint, BadConfig
 from msd.models.config import ControlledUNetConfig
 from tests import checkpoints, controlnets, xl_checkpoints
+from tests.late import diffusers
 
-Write = Callable[[Path, ControlNetModel], Path]
+Write: TypeAlias = "Callable[[Path, diffusers.ControlNetModel], Path]"
 
 
 @pytest.fixture(scope="module")
@@ -34,26 +33,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def canny(folder: Path) -> ControlNetModel:
-    return ControlNetModel.from_pretrained(folder / "canny")
+def canny(folder: Path) -> diffusers.ControlNetModel:
+    return diffusers.ControlNetModel.from_pretrained(folder / "canny")
 
 
 def opened(folder: Path, *given: tuple[Path, str | None], **settings: Any) -> Job:
     return open_job(folder / "sd15", Settings(rules=(), controlnets=given, **settings))
 
 
-def write_half(path: Path, controlnet: ControlNetModel) -> Path:
+def write_half(path: Path, controlnet: diffusers.ControlNetModel) -> Path:
     controlnet.half().save_pretrained(path, variant="fp16")
     controlnet.float()
     return path
 
 
-def write_named_by_diffusers(path: Path, controlnet: ControlNetModel) -> Path:
+def write_named_by_diffusers(path: Path, controlnet: diffusers.ControlNetModel) -> Path:
     save_file(controlnet.state_dict(), path)
     return path
 
 
-def write_bare(path: Path, controlnet: ControlNetModel) -> Path:
+def write_bare(path: Path, controlnet: diffusers.ControlNetModel) -> Path:
     return controlnets.write_file(path, controlnet, prefix="")
 
 
@@ -68,7 +67,7 @@ FORMS: dict[str, Write] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same_network(
-    form: str, folder: Path, canny: ControlNetModel, tmp_path: Path
+    form: str, folder: Path, canny: diffusers.ControlNetModel, tmp_path: Path
 ) -> None:
     path = FORMS[form](tmp_path / form, canny)
     job, usual = opened(folder, (path, "x")), opened(folder, (folder / "canny", "x"))
@@ -79,7 +78,11 @@ def test_every_form_gives_the_same_network(
         np.testing.assert_allclose(found[name].load(), tensor, rtol=1e-3, atol=1e-7, err_msg=name)
 
 
-def test_the_authors_names_are_those_that_diffusers_reads(canny: ControlNetModel, tmp_path: Path) -> None:
+def test_the_authors_names_are_those_that_diffusers_reads(
+    canny: diffusers.ControlNetModel, tmp_path: Path
+) -> None:
+    from diffusers.loaders.single_file_utils import convert_controlnet_checkpoint
+
     stored = load_file(controlnets.write_file(tmp_path / "file.safetensors", canny))
     read = convert_controlnet_checkpoint(stored, canny.config)
     assert {*read} == {*canny.state_dict()}
@@ -114,8 +117,8 @@ def test_a_path_may_be_followed_by_a_name(tmp_path: Path) -> None:
         parse("a:with space")
 
 
-def unet_of(**changes: Any) -> UNet2DConditionModel:
-    return UNet2DConditionModel(**{**checkpoints.SD15["unet"], **changes})
+def unet_of(**changes: Any) -> diffusers.UNet2DConditionModel:
+    return diffusers.UNet2DConditionModel(**{**checkpoints.SD15["unet"], **changes})
 
 
 OTHERS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
@@ -199,7 +202,7 @@ def test_what_is_no_controlnet_is_refused(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_tensor_that_no_controlnet_has_is_refused(
-    folder: Path, canny: ControlNetModel, tmp_path: Path
+    folder: Path, canny: diffusers.ControlNetModel, tmp_path: Path
 ) -> None:
     path = controlnets.write_file(tmp_path / "more.safetensors", canny)
     save_file({**load_file(path), "control_model.input_blocks.1.5.weight": torch.ones(1)}, path)

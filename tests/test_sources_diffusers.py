@@ -207,6 +207,14 @@ def test_a_tokenizer_of_gigabytes_takes_no_memory(folder: Path) -> None:
         open_folder(folder).tokenizers["tokenizer"]["vocab.json"]()
 
 
+def test_a_mask_of_the_padding_is_refused(folder: Path) -> None:
+    """Diffusers' Stable Diffusion gives such an encoder one, so that its context is another."""
+    edit(folder / "text_encoder" / "config.json", use_attention_mask=False)
+    open_folder(folder)
+    edit(folder / "text_encoder" / "config.json", use_attention_mask=True)
+    refuse(folder, "says use_attention_mask = True, but only False is supported")
+
+
 def test_components_that_do_not_fit(folder: Path) -> None:
     edit(folder / "vae" / "config.json", latent_channels=8)
     refuse(folder, "says out_channels = 4, but vae/config.json says latent_channels = 8; they must be equal")

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers import StableDiffusionPipeline
 from safetensors.torch import save_file
-from transformers import CLIPTokenizer
 
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.diffusers import open_folder
@@ -23,6 +21,7 @@ from msd.errors import BadCheckpoint, BadConfig, MsdError
 from msd.run.runtime.tokenizer import Tokenizer, open_tokenizer
 from tests import checkpoints
 from tests.clip_files import SD15, SD21, SD21_MAP, added, write_tokenizer
+from tests.late import diffusers, transformers
 
 WIDTH = 48
 VECTORS = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(4)) * 0.1
@@ -84,7 +83,7 @@ def test_the_table_and_the_ids_are_those_of_diffusers(name: str, folder: Path, t
     write, token, read_by_diffusers = FILES[name]
     write(tmp_path / name)
     found = add(open_folder(folder), [(tmp_path / name, None)])
-    pipeline = StableDiffusionPipeline.from_pretrained(folder, safety_checker=None)
+    pipeline = diffusers.StableDiffusionPipeline.from_pretrained(folder, safety_checker=None)
     state = torch.load(tmp_path / name) if name.endswith((".pt", ".bin")) else str(tmp_path / name)
     if isinstance(state, dict) and not read_by_diffusers:
         state["name"] = token
@@ -105,7 +104,7 @@ def write_source(kind: str, folder: Path) -> None:
         kind, ({**SD15, "added_tokens_decoder": {"33": added("B", normalized=False)}}, None)
     ))  # fmt: skip
     if kind == "json":
-        tokenizer = CLIPTokenizer.from_pretrained(folder)
+        tokenizer = transformers.CLIPTokenizer.from_pretrained(folder)
         shutil.rmtree(folder)
         tokenizer.save_pretrained(folder)
 
@@ -126,7 +125,7 @@ def test_transformers_reads_the_same_ids_from_the_files(kind: str, folder: Path,
     weights = {"text_encoder": {TABLE: type(plain.weights["text_encoder"][TABLE]).of(wide)}}
     found = add(replace(plain, weights=weights), files)
     ours = tokenizer_of(found, tmp_path / "tokenizer")
-    theirs: Any = CLIPTokenizer.from_pretrained(tmp_path / "tokenizer")
+    theirs: Any = transformers.CLIPTokenizer.from_pretrained(tmp_path / "tokenizer")
     before = open_tokenizer(source / "tokenizer")
     assert (ours.start, ours.end, ours.unknown, ours.pad) == (
         before.start, before.end, before.unknown, before.pad,
@@ -138,7 +137,7 @@ def test_transformers_reads_the_same_ids_from_the_files(kind: str, folder: Path,
         assert ours.ids(text) == theirs(expanded)["input_ids"], text
         assert ours.encode(text)[-1] == ours.pad
     for text in CONVERTED:
-        converted = StableDiffusionPipeline._maybe_convert_prompt(None, text, theirs)
+        converted = diffusers.StableDiffusionPipeline._maybe_convert_prompt(None, text, theirs)
         assert ours.ids(text) == theirs(converted)["input_ids"], text
     assert {file: tokens[0] for file, tokens in found.embeddings.items()} == {
         "embedding/cat.safetensors": "<cat>",

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers.loaders.single_file_utils import convert_ldm_unet_checkpoint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from peft import LoraConfig, get_peft_model
 
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.diffusers import open_folder
@@ -87,6 +85,8 @@ def test_files_that_say_alpha_in_their_metadata(rslora: bool, tiny: Tiny, tmp_pa
 @pytest.mark.parametrize("rslora", [False, True])
 def test_a_folder_of_peft_says_alpha_in_a_file_of_its_own(rslora: bool, tiny: Tiny, tmp_path: Path) -> None:
     """As diffusers' LCM-LoRA script saves its U-Net; peft merges its own folder."""
+    from peft import LoraConfig, get_peft_model
+
     random = torch.Generator().manual_seed(1)
     targets = ["to_q", "to_out.0", "ff.net.2", "conv1", "proj_in", "time_emb_proj"]
     config = LoraConfig(r=3, lora_alpha=5, use_rslora=rslora, target_modules=targets)
@@ -201,6 +201,8 @@ def test_half_precision_and_whole_alphas_are_merged_in_float32(tiny: Tiny, tmp_p
 
 @pytest.mark.parametrize("config", [checkpoints.SD15, checkpoints.TINY], ids=["sd15", "tiny"])
 def test_compvis_names_are_those_that_diffusers_reads(config: checkpoints.Config, tmp_path: Path) -> None:
+    from diffusers.loaders.single_file_utils import convert_ldm_unet_checkpoint
+
     unet = checkpoints.write(tmp_path, config)["unet"]
     blocks = compvis_blocks(open_folder(tmp_path).configs["unet"])
     layers = (name for name, m in unet.named_modules() if isinstance(m, (torch.nn.Linear, torch.nn.Conv2d)))

@@ -14,17 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers import AutoencoderKL, UNet2DConditionModel
-from diffusers.loaders.single_file_utils import (
-    convert_ldm_clip_checkpoint,
-    convert_ldm_unet_checkpoint,
-    convert_ldm_vae_checkpoint,
-    convert_open_clip_checkpoint,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
-from transformers import CLIPTextConfig, CLIPTextModel
 
 from msd.conversion.sources import embedding
 from msd.conversion.sources.checkpoint import Checkpoint
@@ -47,6 +39,7 @@ from scripts.make_random_checkpoint import (
 )
 from tests import single_files
 from tests.checkpoints import Config
+from tests.late import diffusers, transformers
 
 CONFIGS = {"first": single_files.FIRST, "second": single_files.SECOND, "inpainting": single_files.INPAINTING}
 Tensors = dict[str, torch.Tensor]
@@ -85,9 +78,16 @@ def configurations(config: Config) -> dict[str, Any]:
 
 def by_diffusers(tensors: Tensors, config: Config) -> dict[str, Tensors]:
     """Return what diffusers' own functions make of a single file."""
+    from diffusers.loaders.single_file_utils import (
+        convert_ldm_clip_checkpoint,
+        convert_ldm_unet_checkpoint,
+        convert_ldm_vae_checkpoint,
+        convert_open_clip_checkpoint,
+    )
+
     with torch.device("meta"):
-        unet, vae = UNet2DConditionModel(**config["unet"]), AutoencoderKL(**config["vae"])
-        text = CLIPTextModel(CLIPTextConfig(**config["text_encoder"]))
+        unet, vae = diffusers.UNet2DConditionModel(**config["unet"]), diffusers.AutoencoderKL(**config["vae"])
+        text = transformers.CLIPTextModel(transformers.CLIPTextConfig(**config["text_encoder"]))
     if any(name.startswith("cond_stage_model.model.") for name in tensors):
         encoder = convert_open_clip_checkpoint(text, dict(tensors))
     else:
@@ -170,10 +170,10 @@ def test_the_public_configurations_are_recognised(model: str, tmp_path: Path) ->
 def meta_modules(config: Config) -> dict[str, torch.nn.Module]:
     with torch.device("meta"):
         return {
-            "text_encoder": CLIPTextModel(CLIPTextConfig(**config["text_encoder"])),
-            "unet": UNet2DConditionModel(**config["unet"]),
-            "vae_encoder": AutoencoderKL(**config["vae"]),
-            "vae_decoder": AutoencoderKL(**config["vae"]),
+            "text_encoder": transformers.CLIPTextModel(transformers.CLIPTextConfig(**config["text_encoder"])),
+            "unet": diffusers.UNet2DConditionModel(**config["unet"]),
+            "vae_encoder": diffusers.AutoencoderKL(**config["vae"]),
+            "vae_decoder": diffusers.AutoencoderKL(**config["vae"]),
         }
 
 

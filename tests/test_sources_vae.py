@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner, Result
-from diffusers import AutoencoderKL
 from safetensors.torch import load_file, save_file
 
 from msd.bundle import file_facts, open_bundle
@@ -23,6 +22,7 @@ from msd.conversion.sources.vae import add_preview, replace_vae
 from msd.errors import BadCheckpoint, BadConfig
 from msd.models.tiny_config import TinyDecoderConfig
 from tests import checkpoints, single_files, tiny_autoencoders
+from tests.late import diffusers
 from tests.tiny_autoencoders import SHALLOW
 
 ENCODER, DECODER = "vae_encoder", "vae_decoder"
@@ -136,7 +136,7 @@ def wide(folder: Path) -> Path:
 
 
 def wide_by_diffusers(folder: Path) -> Path:
-    vae = AutoencoderKL(**checkpoints.TINY["vae"], latent_channels=16)
+    vae = diffusers.AutoencoderKL(**checkpoints.TINY["vae"], latent_channels=16)
     vae.save_pretrained(folder)
     return folder / "diffusion_pytorch_model.safetensors"
 

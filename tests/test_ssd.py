@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from diffusers import StableDiffusionXLPipeline
 
 import msd
 from msd.bundle import open_bundle
@@ -20,12 +19,13 @@ from msd.models.config import UnevenUNetConfig
 from msd.run.runtime.pipeline import Pipeline
 from tests import xl_checkpoints
 from tests.drawings import nchw, nhwc
+from tests.late import diffusers
 
 START = np.random.default_rng(1).standard_normal((1, 8, 12, 4), np.float32)
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StableDiffusionXLPipeline]:
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, diffusers.StableDiffusionXLPipeline]:
     """A folder with a checkpoint, `folder`, and with the same in one file, `one.safetensors`."""
     place = tmp_path_factory.mktemp("both")
     pipeline = xl_checkpoints.write(place / "folder", single=True, unet=xl_checkpoints.SSD)
@@ -33,7 +33,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StableDiffusio
     return place, pipeline
 
 
-def test_the_settings_follow_from_a_single_file(both: tuple[Path, StableDiffusionXLPipeline]) -> None:
+def test_the_settings_follow_from_a_single_file(
+    both: tuple[Path, diffusers.StableDiffusionXLPipeline],
+) -> None:
     config = open_job(both[0] / "one.safetensors", Settings(())).checkpoint.configs["unet"]
     assert isinstance(config, UnevenUNetConfig)
     assert (config.down[1:], config.up[1:]) == (((2, 2), (3, 3)), ((2, 1, 1), (3, 1, 4)))
@@ -44,7 +46,7 @@ def test_the_settings_follow_from_a_single_file(both: tuple[Path, StableDiffusio
 
 
 def test_an_image_is_diffusers_own_and_one_file_makes_the_same_bytes(
-    both: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+    both: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
 ) -> None:
     for name in ("folder", "one.safetensors"):
         msd.convert(both[0] / name, tmp_path / name, recipe="float32", height=16, width=24)
@@ -70,7 +72,7 @@ def test_an_image_is_diffusers_own_and_one_file_makes_the_same_bytes(
 def test_settings_that_contradict_each_other_are_refused(
     settings: dict[str, Any],
     message: str,
-    both: tuple[Path, StableDiffusionXLPipeline],
+    both: tuple[Path, diffusers.StableDiffusionXLPipeline],
     tmp_path: Path,
 ) -> None:
     for path in (both[0] / "folder").iterdir():

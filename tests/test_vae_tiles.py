@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner, Result
-from diffusers import AutoencoderKL
 from PIL import Image
 
 from msd.bundle import Bundle, open_bundle
@@ -28,6 +27,7 @@ from msd.run.runtime.image_encoder import encode_pixels
 from msd.run.runtime.pipeline import Pipeline
 from tests import checkpoints, photos, tiny_autoencoders
 from tests.jvm import Jvm, interpreted
+from tests.late import diffusers
 
 ENCODER, DECODER = "vae_encoder", "vae_decoder"
 HEIGHT, WIDTH, CELL = 128, 96, 2
@@ -95,7 +95,7 @@ def test_group_norms_of_tiles_differ_less_than_in_diffusers(autoencoder: Convert
     """A group norm of a tile has not the mean of the image: no way of joining tiles can be exact."""
     whole, tiles = autoencoder(), autoencoder("--vae-tile", 48)
     own = decoded(whole, latent())
-    vae = AutoencoderKL.from_pretrained(folder / "source" / "vae").eval()
+    vae = diffusers.AutoencoderKL.from_pretrained(folder / "source" / "vae").eval()
     vae.tile_latent_min_size, vae.tile_sample_min_size = 24, 48
     vae.enable_tiling()
     z = torch.from_numpy(latent()).permute(0, 3, 1, 2) / vae.config.scaling_factor

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import AutoencoderTiny
 from safetensors.torch import save_file
+
+from tests.late import diffusers
 
 WIDTHS = (16, 16, 16, 16)
 NARROW: dict[str, Any] = {"encoder_block_out_channels": WIDTHS, "decoder_block_out_channels": WIDTHS}
@@ -22,24 +23,24 @@ SHALLOW: dict[str, Any] = {
 """Two levels, as many as `tests.checkpoints.TINY`'s own autoencoder has."""
 
 
-def make(seed: int = 0, **settings: Any) -> AutoencoderTiny:
+def make(seed: int = 0, **settings: Any) -> diffusers.AutoencoderTiny:
     """Return an autoencoder whose weights are random, none of them 0."""
     torch.manual_seed(seed)
-    made = AutoencoderTiny(**settings)
+    made = diffusers.AutoencoderTiny(**settings)
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.02)
     return made.eval()
 
 
-def write(folder: Path, seed: int = 0, **settings: Any) -> AutoencoderTiny:
+def write(folder: Path, seed: int = 0, **settings: Any) -> diffusers.AutoencoderTiny:
     """Write an autoencoder as diffusers does; returns it."""
     made = make(seed, **settings)
     made.save_pretrained(folder)
     return made
 
 
-def original(vae: AutoencoderTiny, half: str) -> dict[str, torch.Tensor]:
+def original(vae: diffusers.AutoencoderTiny, half: str) -> dict[str, torch.Tensor]:
     """Return the tensors of "encoder" or "decoder" as the author names them: its clamp is layer 0."""
     prefix, clamp = f"{half}.layers.", 1 if half == "decoder" else 0
     named = {}
@@ -50,7 +51,7 @@ def original(vae: AutoencoderTiny, half: str) -> dict[str, torch.Tensor]:
     return named
 
 
-def write_original(path: Path, vae: AutoencoderTiny, half: str) -> Path:
+def write_original(path: Path, vae: diffusers.AutoencoderTiny, half: str) -> Path:
     """Write one half as the author publishes it, .safetensors or .pth; returns `path`."""
     if path.suffix == ".safetensors":
         save_file(original(vae, half), path)

@@ -7,18 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import (
-    AutoencoderKL,
-    EulerDiscreteScheduler,
-    StableDiffusionXLPipeline,
-    UNet2DConditionModel,
-)
 from safetensors.torch import save_file
-from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, CLIPTokenizer
 
 from msd.conversion.sources.clip_tokenizer import clip_tokenizer
 from scripts import compvis_names
 from tests.checkpoints import TINY, write_tokenizer
+from tests.late import diffusers, transformers
 
 FIRST, SECOND = "conditioner.embedders.0.transformer.text_model.", "conditioner.embedders.1.model."
 ENCODERS: dict[str, dict[str, Any]] = {
@@ -89,7 +83,7 @@ def write(
     single: bool = False,
     unet: Mapping[str, Any] | None = None,
     **settings: Any,
-) -> StableDiffusionXLPipeline:
+) -> diffusers.StableDiffusionXLPipeline:
     """Write a checkpoint with random weights; returns diffusers' pipeline, in float32.
 
     With `single`, it is one that a single file can hold. `unet` are other settings of the U-Net's, and
@@ -106,22 +100,24 @@ def write(
                 (files / file).write_bytes(read())
         else:
             write_tokenizer(files, pad_token=pad)
-        tokenizers[name] = CLIPTokenizer.from_pretrained(files)
+        tokenizers[name] = transformers.CLIPTokenizer.from_pretrained(files)
     parts = {
-        "text_encoder": CLIPTextModel(CLIPTextConfig(**encoders["text_encoder"])),
-        "text_encoder_2": CLIPTextModelWithProjection(CLIPTextConfig(**encoders["text_encoder_2"])),
-        "unet": UNet2DConditionModel(**{**(SINGLE_UNET if single else UNET), **(unet or {})}),
-        "vae": AutoencoderKL(**(SINGLE_VAE if single else VAE)),
+        "text_encoder": transformers.CLIPTextModel(transformers.CLIPTextConfig(**encoders["text_encoder"])),
+        "text_encoder_2": transformers.CLIPTextModelWithProjection(
+            transformers.CLIPTextConfig(**encoders["text_encoder_2"])
+        ),
+        "unet": diffusers.UNet2DConditionModel(**{**(SINGLE_UNET if single else UNET), **(unet or {})}),
+        "vae": diffusers.AutoencoderKL(**(SINGLE_VAE if single else VAE)),
     }
     with torch.no_grad():
         for module in parts.values():
             for parameter in module.parameters():
                 parameter.add_(torch.randn_like(parameter), alpha=0.05)
-    scheduler = EulerDiscreteScheduler(
+    scheduler = diffusers.EulerDiscreteScheduler(
         beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", steps_offset=1
     )
     made = {name: module.eval() for name, module in parts.items()}
-    pipeline = StableDiffusionXLPipeline(
+    pipeline = diffusers.StableDiffusionXLPipeline(
         **made, **tokenizers, scheduler=scheduler, add_watermarker=False, **settings
     )
     pipeline.save_pretrained(folder)
@@ -129,7 +125,9 @@ def write(
     return pipeline
 
 
-def write_single_file(path: Path, pipeline: StableDiffusionXLPipeline, **further: torch.Tensor) -> Path:
+def write_single_file(
+    path: Path, pipeline: diffusers.StableDiffusionXLPipeline, **further: torch.Tensor
+) -> Path:
     """Write the weights of a pipeline in Stability AI's layout, and `further` tensors; returns `path`."""
     states = {name: pipeline.components[name].state_dict() for name in (*ENCODERS, "unet", "vae")}
     states |= {n: {k.removeprefix("text_model."): v for k, v in states[n].items()} for n in ENCODERS}

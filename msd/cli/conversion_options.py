@@ -22,7 +22,7 @@ TYPES: dict[str, Any] = {
     "sizes": options.SizeType(),
     "height": options.PIXELS,
     "width": options.PIXELS,
-    "vae": click.Path(path_type=Path),
+    "vae": options.NamedPath(path_type=Path),
 }
 """The types on the command line of what is more than a text, a number or a path."""
 
@@ -132,7 +132,7 @@ def _type(stated: Option) -> Any:
         return options.Number(least, most)
     if stated.value.kind == "choice":
         return click.Choice(stated.value.choices)
-    return click.Path(path_type=Path) if stated.value.kind == "path" else str
+    return options.NamedPath(path_type=Path) if stated.value.kind == "path" else str
 
 
 def _options() -> list[Any]:

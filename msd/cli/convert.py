@@ -38,7 +38,7 @@ GROUPS = {
 
 
 @click.command(cls=Command, groups=GROUPS)
-@click.argument("source", required=False, type=click.Path(path_type=Path))
+@click.argument("source", required=False, type=options.NamedPath(path_type=Path))
 @options.output_folder(required=False)
 @conversion_options
 @click.option(

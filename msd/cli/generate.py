@@ -124,6 +124,7 @@ def generate(
         bundle = stack.enter_context(one_size(open_bundle(out, verify), size, tiles))
         requests = make_requests(bundle)
         paths = image_paths(output, [request.seed for request in requests])
+        options.require_different(timeline, *paths)
         for path in paths:
             check_output(path, force)
         on_preview = None

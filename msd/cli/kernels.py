@@ -95,6 +95,7 @@ def kernels(
 
     if trace and (ablation or winograd):
         raise click.UsageError("--trace shows dispatches, which --ablation and --winograd do not time.")
+    options.require_different(output, page, trace)
     for path in filter(None, (output, page, trace)):
         require_writable(path, force)
     settings = KernelSettings(

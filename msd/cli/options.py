@@ -127,6 +127,13 @@ FILE_NAME = LateChoice(file_names, PREFIX)
 """A file of any family, or of a ControlNet, by its name without ending."""
 
 
+def require_different(*outputs: Path | None) -> None:
+    """Raise UsageError where two of the files to write are one, in which the last would remain."""
+    places = [path.resolve() for path in outputs if path]
+    if twice := [path for path in places if places.count(path) > 1]:
+        raise click.UsageError(f"{twice[0].name} is given for two different files; name each otherwise.")
+
+
 def refuse_given(names: Iterable[str], because: str) -> None:
     """Raise UsageError where one of these parameters is on the command line: it does nothing `because`."""
     context = click.get_current_context()

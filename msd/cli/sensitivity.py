@@ -57,7 +57,7 @@ def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 
 
 @click.command(cls=Command, epilog=EXAMPLE)
-@click.argument("source", required=False, type=click.Path(path_type=Path))
+@click.argument("source", required=False, type=options.NamedPath(path_type=Path))
 @click.option(
     "--candidate",
     "candidates",

@@ -34,7 +34,14 @@ from msd.conversion.job import Job, open_job
 from msd.conversion.manifest import configuration_of, fingerprints, hash_source, in_order, versions
 from msd.conversion.plan import Plan, plan, stored_bytes
 from msd.conversion.prune import PrunedModels, prune_components
-from msd.conversion.reuse import load_previous, refuse_unrelated, reusable_files, stale_files, unowned
+from msd.conversion.reuse import (
+    load_previous,
+    refuse_source,
+    refuse_unrelated,
+    reusable_files,
+    stale_files,
+    unowned,
+)
 from msd.conversion.settings import Settings
 from msd.conversion.sizes.share import SharedFile
 from msd.conversion.sources.checkpoint import Checkpoint
@@ -75,6 +82,7 @@ def convert(
         settings.calibration.facts()
     require_text(real_place(out))
     recover(out)
+    refuse_source(source, out)
     refuse_unrelated(out, settings.force)
     previous = load_previous(out, settings.force)
     job = open_job(source, settings)

@@ -31,7 +31,7 @@ from msd.models.families.wiring import is_guided
 from msd.models.networks import Configs, Network, Size, networks, require_depth, size_of
 from msd.models.structure import Structure
 from msd.models.structure_cache import structure_of
-from msd.run.runtime.scheduler import make_scheduler, require_valid
+from msd.run.runtime.scheduler import insisted_settings, make_scheduler, require_valid
 
 LEAST_CELLS = 8
 """Of the latents along the side of a tile."""
@@ -220,7 +220,8 @@ def open_job(path: Path, settings: Settings) -> Job:
             " --calibration PROMPTS.txt, a folder of inputs, or random-words"
         )
     if settings.steps is not None:
-        make_scheduler(checkpoint.scheduler).table(settings.steps)
+        insisted = insisted_settings(checkpoint.family)
+        make_scheduler(checkpoint.scheduler, insisted=insisted).table(settings.steps)
     require_runnable(checkpoint, components, job.images.steps)
     if settings.calibration is None:
         return job

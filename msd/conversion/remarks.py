@@ -44,13 +44,15 @@ def _of_other_components(
     """Yield the options that change networks which are not converted."""
     family = checkpoint.family
     encoders = {encoder.name for encoder in family.text_encoders}
-    denoiser = {family.denoiser.name}
+    denoiser, pruning = {family.denoiser.name}, settings.pruning_of(family)
     asked = {
         "--lora": (settings.lora, encoders | denoiser),
         "--embedding": (settings.embeddings, encoders),
         "--clip-skip": (settings.clip_skip, encoders),
         "--prompt-chunks": (settings.prompt_chunks > 1, denoiser),
         "--vae": (settings.vae, {*checkpoint.replaced}),
+        "--split": (settings.split, denoiser),
+        "pruning": (pruning, {*pruning.components} if pruning else set()),
     }
     for option, (given, changed) in asked.items():
         if given and not changed & {*components}:

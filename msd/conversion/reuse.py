@@ -20,6 +20,7 @@ from msd.conversion.manifest import configuration_of, fingerprints
 from msd.conversion.sources.binding import some
 from msd.conversion.sources.diffusers import TOKENIZER_FILES
 from msd.errors import BadBundle, OutputExists
+from msd.files.disk import real_place
 from msd.files.publication import contents
 from msd.files.schema import to_json
 from msd.files.unwritable import raises_unwritable
@@ -39,6 +40,12 @@ def refuse_unrelated(out: Path, force: bool) -> None:
         is_foreign = out.is_dir() and contents(out) and not (out / MANIFEST).is_file()
     if is_foreign and not force:
         raise OutputExists(f"{out} is not empty and not a converted bundle; give another folder, or --force")
+
+
+def refuse_source(source: Path, out: Path) -> None:
+    """Raise OutputExists where `out` is the checkpoint itself, whose files would be replaced."""
+    if source.is_dir() and real_place(source) == real_place(out):
+        raise OutputExists(f"{out} is the checkpoint to convert; give another folder to write to")
 
 
 def load_previous(out: Path, force: bool) -> Manifest | None:

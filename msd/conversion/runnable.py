@@ -17,7 +17,7 @@ from msd.conversion.sources.added_tokens import read_tokenizer
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadCheckpoint, BadConfig
 from msd.models.families import Family
-from msd.run.runtime.scheduler import make_scheduler, name_of
+from msd.run.runtime.scheduler import insisted_settings, make_scheduler, name_of
 from msd.run.runtime.tokenizer import Tokenizer
 from msd.run.runtime.tokenizer_files import LENGTH
 
@@ -117,6 +117,7 @@ def _of_steps(checkpoint: Checkpoint, steps: int) -> Iterator[str]:
         yield str(problem)
         return
     try:
-        make_scheduler(checkpoint.scheduler).table(steps)
+        insisted = insisted_settings(checkpoint.family)
+        make_scheduler(checkpoint.scheduler, insisted=insisted).table(steps)
     except BadConfig as problem:
         yield f"{problem}; --scheduler and --steps replace what the checkpoint says"

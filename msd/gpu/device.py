@@ -39,6 +39,12 @@ UNCHECKED = ("disable_robustness",)
 
 On an H100 convolutions by matrices take 0.75 to 0.85 of the time then (docs/kernels.md).
 """
+ZEROED_BY_DRIVER = ("use_vulkan_zero_initialize_workgroup_memory_extension",)
+"""Dawn's toggle that is off on software adapters: their driver is not asked to clear workgroup memory.
+
+Asked for that, SwiftShader compiles the two group norms that were tried in 2.4 to 2.6 s of processor time,
+in 0.3 to 0.4 s where Dawn clears it; other software drivers were not tried.
+"""
 FEATURES = ("shader-f16", "subgroups", "timestamp-query", MATRICES)
 """The features that are used, as the standard, or Dawn, calls them."""
 
@@ -85,18 +91,19 @@ def open_device(half: bool = True, api: GpuApi | None = None) -> OpenDevice:
     unwanted = {*([] if half else ["shader-f16"]), *([] if unit else [MATRICES])}
     wanted = [name for name in offered if name not in unwanted]
     limits = {name: adapter.limits[name] for name in LIMITS}
-    device = _request(api, unit)(
+    info = adapter.info
+    software = info["adapter_type"] == "CPU"
+    device = _request(api, unit, software)(
         adapter,
         required_features=[spellings.get(name, name) for name in wanted],
         required_limits=limits,
     )
-    info = adapter.info
     properties = _properties(wanted, limits, info["adapter_type"] == "DiscreteGPU")
     return OpenDevice(
         wgpu=device,
         gpu=replace(properties, matrix=unit),
         name=info["device"],
-        software=info["adapter_type"] == "CPU",
+        software=software,
         timestamps="timestamp-query" in wanted,
         api=api,
         driver=_driver(api, info),
@@ -108,12 +115,16 @@ def _driver(api: GpuApi, info: Mapping[str, Any]) -> str:
     return f"{info['vendor']} {info['description']}, {package} {version(package)}"
 
 
-def _request(api: GpuApi, unit: MatrixUnit | None) -> Callable[..., Any]:
+def _request(api: GpuApi, unit: MatrixUnit | None, software: bool) -> Callable[..., Any]:
     """Return what requests a device of an adapter; `unit` comes from Dawn alone."""
-    if unit is None:
+    if api != "dawn":
         return lambda adapter, **wanted: adapter.request_device_sync(**wanted)
     _, extras = load_api(api)
-    return partial(extras.request_device_sync, enable_toggles=UNCHECKED)
+    return partial(
+        extras.request_device_sync,
+        enable_toggles=UNCHECKED if unit else (),
+        disable_toggles=ZEROED_BY_DRIVER if software else (),
+    )
 
 
 def _matrix_unit(api: GpuApi, adapter: Any) -> MatrixUnit | None:

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from diffusers import AutoencoderKL, DDIMScheduler, UNet2DConditionModel
-from transformers import CLIPTextConfig, CLIPTextModel
-
 from scripts.demo_training.vocabulary import LENGTH
 
 TEXT_WIDTH = 128
@@ -20,6 +17,8 @@ LATENT = PICTURE // 8
 
 def autoencoder() -> Any:
     """Return the VAE: (B, 3, 128, 128) in −1…1 ↔ latents (B, 4, 16, 16)."""
+    from diffusers import AutoencoderKL
+
     return AutoencoderKL(
         in_channels=3,
         out_channels=3,
@@ -36,6 +35,8 @@ def autoencoder() -> Any:
 
 def unet() -> Any:
     """Return the U-Net: latents (B, 4, 16, 16), timesteps (B,), text (B, 77, 128) → noise (B, 4, 16, 16)."""
+    from diffusers import UNet2DConditionModel
+
     return UNet2DConditionModel(
         sample_size=LATENT,
         in_channels=4,
@@ -55,6 +56,8 @@ def unet() -> Any:
 
 def text_encoder(tokens: int) -> Any:
     """Return the text encoder: ids (B, 77) below `tokens`, the two special ones last → (B, 77, 128)."""
+    from transformers import CLIPTextConfig, CLIPTextModel
+
     return CLIPTextModel(
         CLIPTextConfig(
             vocab_size=tokens,
@@ -74,6 +77,8 @@ def text_encoder(tokens: int) -> Any:
 
 def scheduler() -> Any:
     """Return the DDIM scheduler with Stable Diffusion 2.1-base's own settings."""
+    from diffusers import DDIMScheduler
+
     return DDIMScheduler(
         num_train_timesteps=1000,
         beta_schedule="scaled_linear",

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from transformers import CLIPTokenizer
 
 from msd.models.demo.captions import Scene, Split, caption, captions, scenes
 from msd.models.demo.scenes import SIZE, Picture, draw
@@ -97,6 +96,8 @@ def edges_of(picture: Picture) -> Picture:
 
 def token_ids(texts: list[str], tokenizer: Path) -> npt.NDArray[np.int16]:
     """Return the ids of `texts`, (N, 77), by the CLIP tokenizer stored in a folder."""
+    from transformers import CLIPTokenizer
+
     clip = CLIPTokenizer.from_pretrained(tokenizer)
     blocks = [
         np.array(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import diffusers
 import torch
 from safetensors.torch import save_file
 
 _INDEX = {
     "_class_name": "StableDiffusionPipeline",
-    "_diffusers_version": diffusers.__version__,
+    "_diffusers_version": version("diffusers"),
     "feature_extractor": [None, None],
     "requires_safety_checker": False,
     "safety_checker": [None, None],

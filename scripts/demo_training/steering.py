@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from diffusers import ControlNetModel
 
 from scripts.demo_training.denoising import batches
 from scripts.demo_training.loop import TrainingRun, train
@@ -20,6 +19,8 @@ HINT_WIDTHS = 16, 32, 64, 96
 
 def controlnet(unet: Any) -> Any:
     """Return a ControlNet with the U-Net's weights, whose outputs are still 0."""
+    from diffusers import ControlNetModel
+
     return ControlNetModel.from_unet(unet, conditioning_embedding_out_channels=HINT_WIDTHS)
 
 

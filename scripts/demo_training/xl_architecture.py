@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from diffusers import EulerDiscreteScheduler, UNet2DConditionModel
-from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
-
 from scripts.demo_training.architecture import LATENT
 from scripts.demo_training.vocabulary import LENGTH
 
@@ -20,6 +17,8 @@ SIZE_WIDTH = 32
 
 
 def _text_config(tokens: int, width: int, layers: int, activation: str) -> Any:
+    from transformers import CLIPTextConfig
+
     return CLIPTextConfig(
         vocab_size=tokens,
         hidden_size=width,
@@ -37,16 +36,22 @@ def _text_config(tokens: int, width: int, layers: int, activation: str) -> Any:
 
 def text_encoder(tokens: int) -> Any:
     """Return the first text encoder: ids (B, 77) below `tokens` → states (B, 77, 64)."""
+    from transformers import CLIPTextModel
+
     return CLIPTextModel(_text_config(tokens, FIRST_WIDTH, 3, "quick_gelu"))
 
 
 def text_encoder_2(tokens: int) -> Any:
     """Return the second: ids (B, 77) → states (B, 77, 128), and a projected vector (B, 128)."""
+    from transformers import CLIPTextModelWithProjection
+
     return CLIPTextModelWithProjection(_text_config(tokens, SECOND_WIDTH, 4, "gelu"))
 
 
 def unet() -> Any:
     """Return the U-Net: latents (B, 4, 16, 16), states (B, 77, 192), vector (B, 128) and sizes → noise."""
+    from diffusers import UNet2DConditionModel
+
     return UNet2DConditionModel(
         sample_size=LATENT,
         in_channels=4,
@@ -69,6 +74,8 @@ def unet() -> Any:
 
 def scheduler() -> Any:
     """Return the Euler scheduler with Stable Diffusion XL's own settings."""
+    from diffusers import EulerDiscreteScheduler
+
     return EulerDiscreteScheduler(
         num_train_timesteps=1000,
         beta_schedule="scaled_linear",

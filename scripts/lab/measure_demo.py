@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import diffusers
 import numpy as np
 import numpy.typing as npt
 import torch
-import transformers
 from PIL import Image, ImageDraw, ImageFont
 
 from msd.models.demo import CHECKPOINT, score
@@ -75,6 +73,9 @@ def sheet(pictures: Pictures, texts: list[str]) -> Image.Image:
 
 def conditions(device: str) -> dict[str, str]:
     """Return the machine and the versions behind the figures."""
+    import diffusers
+    import transformers
+
     chip = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
     return {
         "device": chip,
@@ -97,6 +98,8 @@ def conditions(device: str) -> dict[str, str]:
 def main(
     checkpoint: Path, out: Path, count: int, seed: int, steps: int, scales: tuple[float, ...], dtype: str
 ) -> None:
+    import diffusers
+
     device = "cuda" if torch.cuda.is_available() else "cpu"
     pipe = diffusers.StableDiffusionPipeline.from_pretrained(
         checkpoint, dtype=getattr(torch, dtype), safety_checker=None

@@ -18,8 +18,6 @@ from typing import Any
 import click
 import numpy as np
 import torch
-from diffusers import AutoencoderKL, StableDiffusionControlNetPipeline, UNet2DConditionModel
-from transformers import CLIPTextModel
 
 from msd.models.demo import CHECKPOINT, score
 from msd.models.demo.captions import caption, scenes
@@ -87,6 +85,8 @@ def figures(pictures: Picture, asked: list[tuple[str, Picture]]) -> dict[str, fl
 
 def judge(controlnet: Any, device: str, count: int) -> dict[str, Any]:
     """Return the figures of `count` images with the ControlNet, and of as many without, in float32."""
+    from diffusers import StableDiffusionControlNetPipeline
+
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
     pipe = StableDiffusionControlNetPipeline.from_pretrained(
@@ -104,6 +104,9 @@ def judge(controlnet: Any, device: str, count: int) -> dict[str, Any]:
 
 def frozen() -> Any:
     """Return the demo's U-Net and text encoder in float32."""
+    from diffusers import UNet2DConditionModel
+    from transformers import CLIPTextModel
+
     return torch.nn.ModuleDict(
         {
             "unet": UNet2DConditionModel.from_pretrained(CHECKPOINT / "unet", dtype=torch.float32),
@@ -114,6 +117,8 @@ def frozen() -> Any:
 
 def trained(recipe: TrainingRecipe, run: TrainingRun) -> tuple[Any, float]:
     """Return the trained ControlNet and the seconds that its training took."""
+    from diffusers import AutoencoderKL
+
     described = data.describe(recipe)
     drawn = data.pictures(described.scenes)
     run.say(f"{len(drawn)} scenes drawn")

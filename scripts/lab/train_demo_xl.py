@@ -17,8 +17,6 @@ from typing import Any
 
 import click
 import torch
-from diffusers import AutoencoderKL, StableDiffusionXLPipeline
-from transformers import CLIPTokenizer
 
 from msd.models.demo import CHECKPOINT
 from msd.models.demo.captions import captions
@@ -56,6 +54,8 @@ def write(parts: Any, folder: Path) -> None:
 
 def judge(folder: Path, count: int, steps: int, device: str) -> dict[str, Any]:
     """Return what `measure_demo` finds in images of held-back captions, by guidance, in float32."""
+    from diffusers import StableDiffusionXLPipeline
+
     pipe = StableDiffusionXLPipeline.from_pretrained(folder, dtype=torch.float32).to(device)
     pipe.set_progress_bar_config(disable=True)
     texts = captions("held-back", count, 0)
@@ -64,6 +64,8 @@ def judge(folder: Path, count: int, steps: int, device: str) -> dict[str, Any]:
 
 def prepared(recipe: TrainingRecipe, run: TrainingRun) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """Return the scenes' latents and sizes, and the captions' ids and the empty caption's."""
+    from diffusers import AutoencoderKL
+
     vae = AutoencoderKL.from_pretrained(CHECKPOINT / "vae", torch_dtype=torch.float32).to(run.device)
     described = data.describe(recipe)
     drawn = torch.from_numpy(data.pictures(described.scenes)).to(run.device)
@@ -79,6 +81,8 @@ def prepared(recipe: TrainingRecipe, run: TrainingRun) -> tuple[tuple[Any, Any],
 
 def make(recipe: TrainingRecipe, out: Path, run: TrainingRun, seconds: float, asked: int, steps: int) -> None:
     """Train the networks, write them to `out`, and judge them by `asked` captions in `steps` steps."""
+    from transformers import CLIPTokenizer
+
     run.folder.mkdir(parents=True, exist_ok=True)
     scenes, texts = prepared(recipe, run)
     torch.manual_seed(recipe.seed)

@@ -15,8 +15,6 @@ from typing import Any
 
 import click
 import torch
-from diffusers import AutoencoderKL, DDIMScheduler, UNet2DConditionModel
-from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
 from msd.models.demo import CHECKPOINT
 from msd.models.demo.scenes import Picture
@@ -41,6 +39,8 @@ SMOKE = TrainingRecipe(
 
 def unet() -> Any:
     """Return the U-Net: 8 heads at every level and projections by convolutions, as in Stable Diffusion 1."""
+    from diffusers import UNet2DConditionModel
+
     return UNet2DConditionModel(
         sample_size=architecture.LATENT,
         in_channels=4,
@@ -58,6 +58,8 @@ def unet() -> Any:
 
 def text_encoder(tokens: int) -> Any:
     """Return the text encoder: four layers with CLIP's own GELU."""
+    from transformers import CLIPTextConfig, CLIPTextModel
+
     return CLIPTextModel(
         CLIPTextConfig(
             vocab_size=tokens,
@@ -84,6 +86,9 @@ def latents_of(vae: Any, pictures: Picture, run: TrainingRun) -> Any:
 
 def make(recipe: TrainingRecipe, out: Path, run: TrainingRun) -> None:
     """Train the networks and write the checkpoint to `out`."""
+    from diffusers import AutoencoderKL, DDIMScheduler
+    from transformers import CLIPTokenizer
+
     run.folder.mkdir(parents=True, exist_ok=True)
     tokenizer = CHECKPOINT / "tokenizer"
     vae = AutoencoderKL.from_pretrained(CHECKPOINT / "vae", torch_dtype=torch.float32).to(run.device)

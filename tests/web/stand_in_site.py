@@ -19,6 +19,22 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 PROMPT = "A wooden boat, “oil on canvas”"
+LATE = """() => {
+    const decode = createImageBitmap;
+    globalThis.createImageBitmap = async (file) => {
+        if (file.name !== 'late.png') return decode(file);
+        await new Promise((done) => { globalThis.arrive = done; });
+        return decode(file);
+    };
+}"""
+"""Has the browser decode a file called late.png when it is told to."""
+
+ARRIVE = """async () => {
+    globalThis.arrive();
+    await new Promise((done) => setTimeout(done, 200));
+}"""
+"""Has the browser decode that file now."""
+
 READY = "#generate:not(:disabled)"
 COLLECT = """
 globalThis.questions = [];

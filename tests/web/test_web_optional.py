@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from diffusers import UNet2DConditionModel
 from PIL import Image
 
 from msd.bundle import Bundle, open_bundle
@@ -23,6 +22,7 @@ from msd.run.runtime.control_file import ControlFile, read_control
 from msd.run.runtime.needs import read_initial_image
 from msd.run.runtime.pipeline import Pipeline
 from tests import checkpoints, controlnets, photos, upscalers
+from tests.late import diffusers
 from tests.upscalers import Compact
 from tests.web.real_site import address_of, fetch_model, generate, open_page, saved
 
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle with a ControlNet and an upscaler of 4 times, its page, and a picture that steers."""
     folder = tmp_path_factory.mktemp("optional")
     checkpoints.write(folder / "source", checkpoints.SD15)
-    unet = UNet2DConditionModel.from_pretrained(folder / "source/unet")
+    unet = diffusers.UNet2DConditionModel.from_pretrained(folder / "source/unet")
     controlnets.write(folder / "edges", unet, **controlnets.OF_SD15)
     network = upscalers.make(Compact, scale=4, features=8, convs=1)
     torch.save({"params": network.state_dict()}, folder / "compact.pth")

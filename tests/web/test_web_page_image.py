@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.web.node import evaluate
-from tests.web.stand_in_site import READY, STRENGTHS, StandInSite, visit
+from tests.web.stand_in_site import ARRIVE, LATE, READY, STRENGTHS, StandInSite, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -197,3 +197,26 @@ def test_a_stroke_is_every_pixel_near_its_segment(
     near = distance <= radius
     sure = np.abs(distance - radius) > 1e-3
     assert ((found == value) == near)[sure].all()
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_an_image_that_is_decoded_late_does_not_replace_a_newer_one(
+    readable: bool, browser: Browser, site: StandInSite, photo: Path, tmp_path: Path
+) -> None:
+    late = tmp_path / "late.png"
+    Image.new("RGB", (96, 64), "blue").save(late)
+    if not readable:
+        late.write_bytes(b"")
+    with visit(browser, site) as visited:
+        page = visited.page
+        page.evaluate(LATE)
+        page.wait_for_selector(READY)
+        page.click("#initial summary")
+        page.set_input_files("#image-file", late)
+        opened(page, photo)
+        page.evaluate(ARRIVE)
+        middle = "document.getElementById('image-canvas').getContext('2d').getImageData(48, 32, 1, 1).data"
+        assert page.evaluate(f"[...{middle}]") == [0, 128, 0, 255]
+        page.click(READY)
+        page.wait_for_selector("#caption")
+        assert visited.questions("generate")[0]["args"]["image"] == "photo.png"

@@ -12,7 +12,7 @@ from PIL import Image
 from msd.run.runtime.control_file import canny
 from msd.run.runtime.image import image_of, pixels
 from msd.run.runtime.initial_image import open_initial_image
-from tests.web.stand_in_site import READY, StandInSite, visit
+from tests.web.stand_in_site import ARRIVE, LATE, READY, StandInSite, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -216,3 +216,28 @@ def test_a_model_without_them_offers_neither(browser: Browser, site: StandInSite
         page.wait_for_selector(READY)
         assert page.is_hidden("#controls")
         assert page.is_hidden("#upscale-field")
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_a_picture_that_is_decoded_late_does_not_replace_a_newer_one(
+    readable: bool, browser: Browser, site: StandInSite, edges: Path, tmp_path: Path
+) -> None:
+    late = tmp_path / "late.png"
+    Image.new("RGB", (40, 40), "black").save(late)
+    if not readable:
+        late.write_bytes(b"")
+    with visit(browser, site) as visited:
+        page = visited.page
+        page.evaluate(LATE)
+        page.wait_for_selector(READY)
+        page.fill("#prompt", "A red door")
+        page.click("#controls summary")
+        page.set_input_files("#control-0-file", late)
+        chosen(page, edges)
+        page.evaluate(ARRIVE)
+        white = [255] * WIDTH
+        assert middle_row(page, white) == white
+        page.click(READY)
+        page.wait_for_selector("#caption")
+        (asked,) = visited.questions("generate")[0]["args"]["controls"]
+        assert asked["image"] == "edges.png"

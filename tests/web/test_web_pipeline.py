@@ -267,6 +267,7 @@ def test_impossible_requests_are_refused_and_nothing_is_opened(plain_app: Path, 
         case(plain_app, negativePrompt="🦊" * 20_001),
         case(plain_app, prompt="x" * 20_001),
         case(plain_app, paste=False),
+        case(plain_app, strength=0.5),
     )
     messages = [page["images"][0]["message"] for page in found]
     assert messages == [
@@ -282,6 +283,7 @@ def test_impossible_requests_are_refused_and_nothing_is_opened(plain_app: Path, 
         "previews after every 0.5 steps are impossible",
         *2 * ["a prompt has 20001 letters, and at most 20000 are read"],
         "without a mask no pixels are pasted back: leave out paste: false",
+        "a strength says how much of an image changes; give the image too",
     ]
     assert {page["images"][0]["code"] for page in found} == {"bad-request"}
     assert [page["log"] for page in found] == [[]] * len(messages)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from msd.errors import BadConfig
-from msd.gpu.device import UNCHECKED, _adapter, _request
+from msd.gpu.device import UNCHECKED, ZEROED_BY_DRIVER, _adapter, _request
 from msd.gpu.gpu import MatrixUnit
 from msd.gpu.gpu_api import GpuApi, choose_api, load_api
 from msd.run.runners.backends.webgpu import WebGpuProcess
@@ -92,6 +92,17 @@ def test_a_child_process_opens_the_implementation_that_is_asked_for(api: GpuApi,
 @pytest.mark.parametrize("unit", [MatrixUnit(16, 16, 16, 32), None])
 def test_only_devices_with_matrix_units_leave_indices_unchecked(unit: MatrixUnit | None) -> None:
     device("dawn")
-    opened = _request("dawn", unit)(_adapter("dawn"), required_features=[], required_limits={})
-    _, extras = load_api("dawn")
-    assert {*UNCHECKED}.issubset(extras.get_toggles(opened)) == (unit is not None)
+    assert {*UNCHECKED}.issubset(toggles(unit, software=True)) == (unit is not None)
+
+
+@pytest.mark.skipif(not DAWN, reason="wgpudawn is not installed")
+@pytest.mark.parametrize("software", [True, False])
+def test_a_software_driver_is_not_asked_to_clear_workgroup_memory(software: bool) -> None:
+    device("dawn")
+    assert {*ZEROED_BY_DRIVER}.issubset(toggles(None, software)) != software
+
+
+def toggles(unit: MatrixUnit | None, software: bool) -> set[str]:
+    """Return Dawn's toggles that are on in a new device."""
+    opened = _request("dawn", unit, software)(_adapter("dawn"), required_features=[], required_limits={})
+    return {*load_api("dawn")[1].get_toggles(opened)}

@@ -52,6 +52,7 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
         del folders[decoder]
     present = [part for part, needed in folders.items() if needed or (folder / part).is_dir()]
     parsed = {part: read_json(folder, f"{part}/config.json") for part in present}
+    _refuse_masks(family, parsed)
     stored = dict(_stored(folder, family, parsed))
     configs = read_configs(family, parsed, absent={*family.names} - {*stored})
     tokenizers = {name: _tokenizer(folder / name) for name in family.tokenizers}
@@ -80,6 +81,18 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
         },
         remarks=(*dict.fromkeys(each.remark for each in stored.values() if each.remark), *chosen),
     )
+
+
+def _refuse_masks(family: Family, folders: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse a text encoder that diffusers gives a mask of the padding, which ours does not take.
+
+    Diffusers' pipelines of two encoders, as XL's, give none.
+    """
+    folder, *others = [encoder.part.folder for encoder in family.text_encoders]
+    if (masks := folders[folder].get("use_attention_mask")) and not others:
+        raise BadCheckpoint(
+            f"{folder}/config.json says use_attention_mask = {masks!r}, but only False is supported"
+        )
 
 
 def _scheduler(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:

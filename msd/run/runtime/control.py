@@ -5,7 +5,7 @@ As diffusers' StableDiffusionControlNetPipeline takes them: scales, the part of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +98,13 @@ class StepControls:
             scales[:, 0] = 0
         flat: Float = scales.reshape(images * rows, count)
         return flat
+
+
+def idle_controls(controls: Sequence[Control], total: int) -> Iterator[str]:
+    """Yield a sentence for each control that counts in none of `total` runs of the denoiser."""
+    for control in controls:
+        if not any(control.scale_at(i, total) for i in range(total)):
+            yield f"the control {control.name} counts in none of the {total} steps"
 
 
 NO_CONTROLS = Controls({}, {})

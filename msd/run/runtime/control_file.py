@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,13 +34,34 @@ class ControlFile:
     until: float | None = None
 
 
+def require_used(
+    image: str | Path | None,
+    controls: Sequence[str],
+    fit: Fit,
+    begin: float,
+    until: float,
+    from_photo: bool,
+) -> None:
+    """Raise BadConfig for settings of pictures that are not given, or of one where there are several."""
+    if isinstance(controls, str) or not isinstance(controls, Sequence):
+        raise BadConfig(f"controls is {controls!r}; a list of NAME=FILE[:SCALE[:FROM[:UNTIL]]] was expected")
+    if not controls and (from_photo or (begin, until) != (0, 1)):
+        raise BadConfig(
+            "control_from, control_until and from_photo are of pictures that steer; give controls too"
+        )
+    if from_photo and len(controls) > 1:
+        raise BadConfig("from_photo finds the edges of one photograph, and there are several controls")
+    if image is None and not controls and fit != "crop":
+        raise BadConfig("fit is of a picture; give an image, or controls")
+
+
 def parse_control(text: str) -> ControlFile:
     """Return what `NAME=FILE[:SCALE[:FROM[:UNTIL]]]` says; raises BadConfig for other text.
 
     File names may contain colons: up to three numbers at the end are no part of one, unless a file has the
     longer name.
     """
-    name, equals, path = text.partition("=")
+    name, equals, path = text.partition("=") if isinstance(text, str) else ("", "", "")
     if not (name and equals and path):
         raise BadConfig(
             f"{text!r} should be NAME=FILE[:SCALE[:FROM[:UNTIL]]], the name of a ControlNet and a picture"

@@ -29,7 +29,7 @@ from msd.run.runners.processes import Processes
 from msd.run.runners.registry import find_backend
 from msd.run.runners.runner import Conditions, Precision
 from msd.run.runtime.components import LoadedNetwork, Wrap, open_component
-from msd.run.runtime.control import Control
+from msd.run.runtime.control import Control, idle_controls
 from msd.run.runtime.decode import decode
 from msd.run.runtime.denoiser import Denoiser
 from msd.run.runtime.execution import Execution, NetworksInMemory
@@ -258,7 +258,11 @@ class Pipeline:
         places = {file.runs_on for file in self.bundle.manifest.components.values()}
         guidance = self.guidance(request)
         own = request_remarks(request, guidance, self.tokenizer, self.prompts(request))
-        return *own, *self.engine.unused(places), *self._fallbacks
+        idle = idle_controls(request.controls, self._runs(request)) if request.controls else ()
+        return *own, *idle, *self.engine.unused(places), *self._fallbacks
+
+    def _runs(self, request: Request) -> int:
+        return len(self.scheduler.table(request.steps, strength_of(self.bundle, request)).steps)
 
     def _open(self, name: str, stop: Event) -> AbstractContextManager[LoadedNetwork]:
         engine, note = self.engine.until(stop), self._fallbacks.setdefault

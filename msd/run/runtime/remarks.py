@@ -118,6 +118,8 @@ def _of_guidance(request: Request, guidance: Guidance) -> Iterator[str]:
         is_embedded = guidance.mode == "embedding"
         reason = "this U-Net has its guidance built in" if is_embedded else "guidance of 1 or less needs none"
         yield f"the negative prompt is not used: {reason}"
+    if request.image_guidance is not None and guidance.mode == "none":
+        yield "image guidance is not used: guidance of 1 or less leaves none by the image either"
     if guidance.mode == "none" and guidance.scale not in (0, 1):
         yield f"guidance {guidance.scale:g} is used as 1, which is none"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 from msd.bounds import MOST_GUIDANCE, MOST_PROMPT, MOST_SEED
@@ -56,6 +56,7 @@ class Request:
             raise BadConfig("a strength says how much of an image changes; give the image too")
         if not self.paste and not self.is_masked:
             raise BadConfig("without a mask no pixels are pasted back: leave out --no-paste (paste=False)")
+        self._require_types()
         self._require_controls()
         for name, value in (("seed", self.seed), ("steps", self.steps)):
             if not isinstance(value, Integral) or isinstance(value, bool):
@@ -71,6 +72,15 @@ class Request:
         for text in (self.prompt, self.negative_prompt):
             if len(text) > MOST_PROMPT:
                 raise BadConfig(f"a prompt has {len(text)} letters, and at most {MOST_PROMPT} are read")
+
+    def _require_types(self) -> None:
+        for name in ("prompt", "negative_prompt"):
+            if not isinstance(value := getattr(self, name), str):
+                raise BadConfig(f"{name} is {value!r}; a text was expected")
+        for name in ("guidance", "strength", "image_guidance"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, Real) or isinstance(value, bool)):
+                raise BadConfig(f"{name} is {value!r}; a number was expected")
 
     def _require_controls(self) -> None:
         if self.guess and not self.controls:

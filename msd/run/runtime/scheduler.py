@@ -11,6 +11,7 @@ from msd.bundle import Bundle
 from msd.errors import BadConfig, BadValue
 from msd.files import bounded
 from msd.files.nearest import nearest
+from msd.models.families import Family
 from msd.run.runtime.ddim import Ddim
 from msd.run.runtime.ddpm import Ddpm
 from msd.run.runtime.deis import Deis
@@ -83,6 +84,13 @@ BY_CLASS = {
     "TCDScheduler": "tcd",
     "UniPCMultistepScheduler": "unipc",
 }
+LATENTS = {"clip_sample": False, "steps_offset": 1}
+"""What diffusers' StableDiffusionPipeline puts in place of a configuration's settings.
+
+Latents are not images, so that they are never clipped to ±1; "leading" timesteps start at 1. XL's pipeline
+and that of InstructPix2Pix leave both as they are.
+"""
+
 SAME_STEPS = {"DDIMParallelScheduler": "ddim", "DDPMParallelScheduler": "ddpm"}
 """Classes of diffusers whose steps are those of another class."""
 
@@ -127,6 +135,8 @@ def parse_name(text: str) -> tuple[str, dict[str, bool]]:
 
     Raises BadValue for an unknown name, or a scale that this scheduler does not have.
     """
+    if not isinstance(text, str):
+        raise BadValue(f"the scheduler is {text!r}; its name was expected")
     name, plus, scale = text.rpartition("+")
     if text in SCHEDULERS or not plus or scale not in SCALES:
         name, scale = text, ""
@@ -160,16 +170,25 @@ def _settings_of(kind: type) -> list[str]:
     return [field.name for field in fields(kind)]
 
 
-def make_scheduler(config: Mapping[str, Any], name: str | None = None) -> Scheduler:
+def insisted_settings(family: Family) -> Mapping[str, Any]:
+    """Return the settings that the pipeline of a family puts in place of a configuration's.
+
+    XL's, whose denoiser is told sizes, puts none.
+    """
+    told = {source.of for source in family.sources(family.denoiser.name)}
+    return {} if "sizes" in told else LATENTS
+
+
+def make_scheduler(
+    config: Mapping[str, Any], name: str | None = None, insisted: Mapping[str, Any] = LATENTS
+) -> Scheduler:
     """Return the scheduler `name`, or the configuration's own, for Stable Diffusion; raises BadConfig.
 
-    `name` is one of `SCHEDULERS`, or one with a scale of sigmas, such as "heun+karras".
-
-    Two settings are those that diffusers' StableDiffusionPipeline insists on: latents are not images, so
-    they are never clipped to ±1; "leading" timesteps start at 1.
+    `name` is one of `SCHEDULERS`, or one with a scale of sigmas, such as "heun+karras". `insisted` are the
+    settings that the model's pipeline replaces (`insisted_settings`).
     """
     name, scale = (name_of(config), {}) if name is None else parse_name(name)
-    return SCHEDULERS[name].from_config({**config, **scale, "clip_sample": False, "steps_offset": 1})
+    return SCHEDULERS[name].from_config({**config, **scale, **insisted})
 
 
 def require_valid(config: Mapping[str, Any]) -> None:
@@ -182,17 +201,17 @@ def require_valid(config: Mapping[str, Any]) -> None:
         settings_in(kind, config)
 
 
-def open_scheduler(folder: Path, name: str | None = None) -> Scheduler:
+def open_scheduler(folder: Path, name: str | None = None, insisted: Mapping[str, Any] = LATENTS) -> Scheduler:
     """Return the scheduler of a checkpoint's or a bundle's `scheduler/`, or `name` in its place.
 
-    Raises BadConfig.
+    `insisted` is that of `make_scheduler`. Raises BadConfig.
     """
     path = folder / "scheduler_config.json"
     try:
         config = bounded.read_json(path)
         if not isinstance(config, dict):
             raise BadConfig(f"it holds {type(config).__name__}, not an object")
-        return make_scheduler(config, name)
+        return make_scheduler(config, name, insisted)
     except BadConfig as error:
         raise BadConfig(f"{path}: {error}") from error
     except (OSError, ValueError) as error:
@@ -203,9 +222,11 @@ def bundle_scheduler(bundle: Bundle, name: str | None = None) -> Scheduler:
     """Return the scheduler of a bundle, or `name` in its place; raises BadBundle and BadConfig.
 
     A U-Net that takes the guidance scale is a whole latent consistency model, for which diffusers has a
-    pipeline of its own: it keeps all steps when it begins with an image.
+    pipeline of its own: it keeps all steps when it begins with an image. The pipeline of a model that edits
+    images insists on no settings.
     """
-    scheduler = open_scheduler(bundle.folder / "scheduler", name)
+    insisted = {} if bundle.wiring.edited else insisted_settings(bundle.family)
+    scheduler = open_scheduler(bundle.folder / "scheduler", name, insisted)
     if isinstance(scheduler, Lcm) and bundle.wiring.takes("guidance"):
         return replace(scheduler, keeps_all_steps=True)
     return scheduler

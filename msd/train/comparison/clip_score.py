@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import CLIPImageProcessor, CLIPModel, CLIPTokenizer
 
 from msd.errors import BadCheckpoint
 from msd.run.runtime.image import GeneratedImage
@@ -26,6 +25,8 @@ def clip_scores(
     `folder` is transformers' CLIPModel with its tokenizer and its image processor, on disk; it reads `batch`
     images at once, in float32. Raises BadCheckpoint for a folder that is not one, or has only a pickle.
     """
+    from transformers import CLIPImageProcessor, CLIPModel, CLIPTokenizer
+
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         model = CLIPModel.from_pretrained(

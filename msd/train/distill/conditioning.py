@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from diffusers.models.embeddings import get_timestep_embedding
 
 from msd.models.families.calls import Call, InputSource
 from msd.models.families.wiring import Wiring
@@ -90,6 +89,8 @@ class Conditioning:
 
 def sinusoids_of(numbers: Any, source: InputSource, width: int) -> Any:
     """Return the sinusoids of numbers (N, count), float32 (N, width), as diffusers' U-Nets make them."""
+    from diffusers.models.embeddings import get_timestep_embedding
+
     each = get_timestep_embedding(
         numbers.reshape(-1),
         width // numbers.shape[1],

@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate import Accelerator, InitProcessGroupKwargs, PartialState
 from safetensors.torch import load_file, save_file
 
 from msd.bundle import ImageDefaults
@@ -46,6 +45,9 @@ from msd.train.distill.training import (
 from msd.train.distill.units import ChoiceOnPoints
 from msd.train.pytorch.backend import device_name
 from msd.train.pytorch.narrowing import Narrowing
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 STUDENT = "student.safetensors"
 BEGUN = "begun.safetensors"
@@ -147,6 +149,8 @@ def _ignore(done: int, total: int) -> None:
 
 def is_main_process() -> bool:
     """Return whether this is the process that writes and prints, of those that a launcher started."""
+    from accelerate import PartialState
+
     return bool(PartialState().is_main_process)
 
 
@@ -177,6 +181,8 @@ def start(settings: DistillationSettings) -> Accelerator:
 
     Raises BadConfig for a batch that the processes and parts cannot share.
     """
+    from accelerate import Accelerator, InitProcessGroupKwargs
+
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # we read nothing that we have not written

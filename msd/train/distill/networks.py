@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import CLIPTokenizer
 
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.diffusers import open_folder, read_json
@@ -92,6 +91,8 @@ def open_networks(folder: Path, device: str) -> Networks:
 
 
 def _conditions(checkpoint: Checkpoint, folder: Path, device: str) -> Conditioning:
+    from transformers import CLIPTokenizer
+
     family = checkpoint.family
     size = size_of(family, checkpoint.configs)
     encoders = {}

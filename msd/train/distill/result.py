@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import StableDiffusionPipeline, UNet2DConditionModel
-from peft import get_peft_model_state_dict
 
 from msd.bundle import ImageDefaults
 from msd.conversion.sources.diffusers import DISTILLATION, INDEX, SCHEDULER
@@ -75,6 +73,9 @@ def scheduler_of(goal: Goal, config: Mapping[str, Any], prediction: str) -> dict
 
 def write_lora(result: DistilledCheckpoint, out: Path) -> None:
     """Write what a student with LoRA learnt, as diffusers does, to the new folder `out`; OutputUnwritable."""
+    from diffusers import StableDiffusionPipeline
+    from peft import get_peft_model_state_dict
+
     layers = get_peft_model_state_dict(result.unet)
     with staged(out) as folder, says_unwritable(out):
         StableDiffusionPipeline.save_lora_weights(folder, unet_lora_layers=layers)
@@ -137,6 +138,8 @@ With diffusers: `pipe.load_lora_weights("{name}")` and LCMScheduler, with guidan
 
 def _save_unet(teacher: Networks, result: DistilledCheckpoint, folder: Path) -> None:
     """Write a U-Net in the precision that its teacher is stored in, with the shapes of its teacher."""
+    from diffusers import UNet2DConditionModel
+
     weights = teacher.checkpoint.weights[UNET.name]
     smallest = min(weights.values(), key=lambda tensor: tensor.size)
     stored = getattr(torch, smallest.read().dtype.name)

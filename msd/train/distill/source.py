@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from accelerate import Accelerator
 
 from msd.bundle import file_facts
 from msd.compress.calibration.prompt_file import read_prompts
@@ -21,6 +21,9 @@ from msd.train.distill.passes import PointSource
 from msd.train.distill.pictures import CaptionedImages, Pictures, encode_pictures, read_captioned
 from msd.train.distill.settings import DistillationSettings
 from msd.train.distill.trajectories import OnProgress, Trajectories, TrajectoryPlan, make_trajectories
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 MOST_PROMPTS = 1_000_000
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from diffusers import UNet2DConditionModel
-from peft import LoraConfig
 
 from msd.train.distill.settings import Training
 
@@ -48,6 +46,9 @@ def new_student(unet: Any, takes_scale: bool, training: Training) -> Any:
     `takes_scale`: it has diffusers' `time_cond_proj_dim`, of which it makes nothing before it has learnt.
     With `training.lora`, only matrices of this rank learn (Hu et al. 2021, arXiv 2106.09685).
     """
+    from diffusers import UNet2DConditionModel
+    from peft import LoraConfig
+
     changes = {"time_cond_proj_dim": SCALE_WIDTH} if takes_scale else {}
     student = UNet2DConditionModel.from_config({**unet.config, **changes}).to(
         unet.device, memory_format=torch.channels_last

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from accelerate import Accelerator
 
 from msd.errors import BadConfig, NoMemory, NotFinite
 from msd.files.fingerprint import fingerprint
@@ -22,6 +21,9 @@ from msd.train.distill.passes import Points
 from msd.train.distill.saving import says_unwritable
 from msd.train.distill.settings import Precision, Training
 from msd.train.distill.updates import CudaRecorder, RecordedUpdate, can_record, make_update
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 REPORT_EVERY = 20
 """The updates between two lines of the log, whose losses are the means of these updates."""

@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from accelerate import Accelerator
 
 from msd.compress.calibration.inputs import Runs
 from msd.compress.encoding.encode import stored_bytes
@@ -42,6 +41,9 @@ from msd.train.distill.refit import POINTS, RUNS, array_of, points_of_run
 from msd.train.distill.settings import DistillationSettings
 from msd.train.pytorch.narrowing import Narrowing, job_of, narrowing_of
 from msd.train.pytorch.ports import Ports, wiring_of
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 PLAIN_RECIPE = "float32"
 """The recipe of what is only observed, and of prune reports, which do not say how weights are stored."""

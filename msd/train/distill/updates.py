@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from accelerate import Accelerator
 
 from msd.errors import BadConfig
 from msd.train.distill.fake_quantization import settle_layers
 from msd.train.distill.objectives import Loss
 from msd.train.distill.passes import Points
 from msd.train.distill.settings import Training
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 WARM_UP = 3
 """The updates before the one that is recorded: libraries choose and allocate what they need in these."""

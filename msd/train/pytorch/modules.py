@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import diffusers
 import torch
-from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadCheckpoint
@@ -68,11 +66,15 @@ def network_call(checkpoint: Checkpoint, name: str, config: Mapping[str, Any], d
 
 def text_encoder(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> Any:
     """Return transformers' CLIPTextModel with these weights; raises BadCheckpoint."""
+    from transformers import CLIPTextConfig, CLIPTextModel
+
     return _clip(CLIPTextModel(CLIPTextConfig.from_dict(dict(config))), weights)
 
 
 def projected_text_encoder(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> Any:
     """Return transformers' CLIPTextModelWithProjection with these weights; raises BadCheckpoint."""
+    from transformers import CLIPTextConfig, CLIPTextModelWithProjection
+
     return _clip(CLIPTextModelWithProjection(CLIPTextConfig.from_dict(dict(config))), weights)
 
 
@@ -84,11 +86,15 @@ def _clip(network: Any, weights: Mapping[str, Weights]) -> Any:
 
 def unet(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> Any:
     """Return diffusers' UNet2DConditionModel with these weights; raises BadCheckpoint."""
+    import diffusers
+
     return _filled(diffusers.UNet2DConditionModel.from_config(dict(config)), weights)
 
 
 def autoencoder(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> Any:
     """Return diffusers' AutoencoderKL or AutoencoderTiny with the weights of its decoder; BadCheckpoint."""
+    import diffusers
+
     tiny = config.get("_class_name") == "AutoencoderTiny"
     kind = diffusers.AutoencoderTiny if tiny else diffusers.AutoencoderKL
     return _filled(kind.from_config(dict(config)), weights, optional=UNUSED)

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from diffusers.models.downsampling import Downsample2D
-from diffusers.models.upsampling import Upsample2D
 
 from msd.conversion.job import Job
 from msd.conversion.settings import Settings
@@ -113,6 +111,9 @@ class _Axis:
 
 def _count_again(network: Any, place: str, kept: tuple[Array, ...]) -> None:
     """Correct what modules know beside their weights, of which `kept` stay: groups, heads and channels."""
+    from diffusers.models.downsampling import Downsample2D
+    from diffusers.models.upsampling import Upsample2D
+
     layer = network.get_submodule(place)
     if isinstance(layer, torch.nn.GroupNorm):
         size = layer.num_channels // layer.num_groups

@@ -1,4 +1,5 @@
 import { controlOf, hintsOf } from './calls.js';
+import { edgesOf } from './canny.js';
 import { MsdError } from './errors.js';
 
 /**
@@ -58,6 +59,29 @@ export function requireControls(app, { controls = [], guess = false }) {
       throw bad(`the control ${name} counts from ${begin} until ${until}; both are parts of all steps`);
     }
   }
+}
+
+/**
+ * Throws 'bad-request' where the control `name`, which has an image file, has pixels too.
+ *
+ * @param {string} name
+ * @param {Float32Array} pixels
+ */
+export function requireOnePicture(name, pixels) {
+  if (pixels.length) throw bad(`the control ${name} has pixels and an image; one of them is its picture`);
+}
+
+/**
+ * Returns a control by the picture that is shown, or, where it is a photo, by its edges.
+ *
+ * @param {Control & { fromPhoto?: boolean }} shown
+ * @param {{ width: number, height: number }} size of pictures
+ * @returns {Control}
+ */
+export function steeringBy({ fromPhoto, ...control }, { width, height }) {
+  if (!fromPhoto) return control;
+  const description = `the edges of ${control.description ?? 'a picture'}`;
+  return { ...control, description, pixels: edgesOf(control.pixels, width, height) };
 }
 
 /**

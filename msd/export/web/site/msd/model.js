@@ -1,4 +1,4 @@
-import { edgesOf } from './canny.js';
+import { requireOnePicture, steeringBy } from './control.js';
 import { MsdError, checkCancelled } from './errors.js';
 import { bytesOf, factsOf, filesOf, networkFiles, peakOf, rolesOf } from './facts.js';
 import { findGpu, openDevice, shortfalls } from './gpu.js';
@@ -110,8 +110,8 @@ export class Model {
    *
    * `image` is an image file to begin with, fitted to the model's size; `mask` says what of it is repainted:
    * another file of its size, by its brightness, or a number for each pixel of the result, 1 to repaint and 0
-   * to keep. A control may have an `image` file, too, instead of `pixels`; with `fromPhoto`
-   * its edges steer.
+   * to keep. A control may have an `image` file instead of `pixels`; with `fromPhoto` its
+   * edges steer, those of either.
    *
    * @param {Wishes & Watch} request
    * @throws {MsdError}
@@ -176,7 +176,10 @@ export class Model {
    * @returns {Promise<import('./initial-image.js').InitialImage | undefined>}
    */
   async #initial({ image, mask }) {
-    if (!image) return undefined;
+    if (!image) {
+      if (!mask) return undefined;
+      throw new MsdError('bad-request', 'the mask says what to repaint of an image; give the image too');
+    }
     const file = mask instanceof Blob ? await readPhoto(mask, 'the mask') : null;
     const initial = initialImage(await readPhoto(image), this.#app.height, this.#app.width, { mask: file });
     return mask instanceof Uint8Array ? { ...initial, mask: Float32Array.from(mask) } : initial;
@@ -186,13 +189,11 @@ export class Model {
    * @param {Steering} control
    * @returns {Promise<Control>}
    */
-  async #control({ image, pixels, fromPhoto, ...rest }) {
-    if (!image) return { ...rest, pixels: pixels ?? new Float32Array() };
-    const { height, width } = this.#app;
-    const fitted = initialImage(await readPhoto(image), height, width);
-    if (!fromPhoto) return { description: fitted.description, ...rest, pixels: fitted.pixels };
-    const edges = edgesOf(fitted.pixels, width, height);
-    return { description: `the edges of ${fitted.description}`, ...rest, pixels: edges };
+  async #control({ image, pixels = new Float32Array(), ...rest }) {
+    if (!image) return steeringBy({ ...rest, pixels }, this.#app);
+    requireOnePicture(rest.name, pixels);
+    const fitted = initialImage(await readPhoto(image), this.#app.height, this.#app.width);
+    return steeringBy({ description: fitted.description, ...rest, pixels: fitted.pixels }, this.#app);
   }
 
   /**

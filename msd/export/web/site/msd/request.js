@@ -9,7 +9,7 @@ const MOST_PROMPT = 20_000;
 
 /**
  * Throws 'bad-request' for what no model can do: a seed, guidance or a prompt beyond the bounds, a number of
- * steps between previews that is none, or no `paste` where there is no mask.
+ * steps between previews that is none, a strength without an image, or no `paste` where there is no mask.
  *
  * @param {Request} request
  */
@@ -22,6 +22,9 @@ export function checkRequest(request) {
   }
   if (!Number.isInteger(previewEvery) || previewEvery < 0) {
     throw new MsdError('bad-request', `previews after every ${previewEvery} steps are impossible`);
+  }
+  if (request.strength !== undefined && !request.image) {
+    throw new MsdError('bad-request', 'a strength says how much of an image changes; give the image too');
   }
   if (request.paste === false && !request.image?.mask) {
     throw new MsdError('bad-request', 'without a mask no pixels are pasted back: leave out paste: false');

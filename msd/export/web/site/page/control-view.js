@@ -1,4 +1,4 @@
-import { UNREADABLE, drawCropped } from './cropped.js';
+import { UNREADABLE, decoded, drawCropped } from './cropped.js';
 import { drawEdges } from './edges.js';
 import { button, create } from './element.js';
 import { costOf, obstacleOf } from './optional.js';
@@ -100,14 +100,12 @@ export class ControlView {
   /** @param {File | null} file */
   async #choose(file) {
     this.#picture = file;
-    let refusal = '';
-    try {
-      if (file) await drawCropped(this.#canvas, file);
-      if (file && this.#fromPhoto.checked) drawEdges(this.#canvas);
-    } catch {
-      this.#picture = null;
-      refusal = UNREADABLE;
-    }
+    const bitmap = await decoded(file);
+    if (this.#picture !== file) return bitmap?.close();
+    if (bitmap) drawCropped(this.#canvas, bitmap);
+    else this.#picture = null;
+    if (bitmap && this.#fromPhoto.checked) drawEdges(this.#canvas);
+    const refusal = file && !bitmap ? UNREADABLE : '';
     this.#file.setCustomValidity(refusal);
     this.#note.textContent = refusal || this.#told;
     this.#tools.hidden = !this.#picture;

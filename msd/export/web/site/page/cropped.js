@@ -2,14 +2,23 @@ export const UNREADABLE =
   'This browser cannot read the file as an image. Choose a JPEG, PNG or WebP file.';
 
 /**
- * Draws an image file into a canvas, its centre cut and over white as the model will see it; throws where the
- * browser cannot read it.
+ * Returns what an image file shows; null for no file, and where the browser cannot read it.
+ *
+ * A file chosen later may be decoded sooner: the caller asks whether this one is still wanted.
+ *
+ * @param {File | null} file
+ */
+export async function decoded(file) {
+  return file && (await createImageBitmap(file).catch(() => null));
+}
+
+/**
+ * Draws an image into a canvas, its centre cut and over white as the model will see it, and frees it.
  *
  * @param {HTMLCanvasElement} canvas
- * @param {File} file
+ * @param {ImageBitmap} bitmap
  */
-export async function drawCropped(canvas, file) {
-  const bitmap = await createImageBitmap(file);
+export function drawCropped(canvas, bitmap) {
   const { width, height } = canvas;
   const scale = Math.max(width / bitmap.width, height / bitmap.height);
   const [drawnWidth, drawnHeight] = [bitmap.width * scale, bitmap.height * scale];

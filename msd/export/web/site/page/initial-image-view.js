@@ -1,4 +1,4 @@
-import { UNREADABLE, drawCropped } from './cropped.js';
+import { UNREADABLE, decoded, drawCropped } from './cropped.js';
 import { create, find } from './element.js';
 import { MaskView } from './mask-view.js';
 
@@ -85,11 +85,10 @@ export class InitialImageView {
   async #choose(file) {
     this.#image = file;
     this.#mask.clear();
-    try {
-      if (file) await drawCropped(this.#canvas, file);
-    } catch {
-      this.#image = null;
-    }
+    const bitmap = await decoded(file);
+    if (this.#image !== file) return bitmap?.close();
+    if (bitmap) drawCropped(this.#canvas, bitmap);
+    else this.#image = null;
     this.#show();
     if (file && !this.#image)
       this.#refuse(UNREADABLE);
