@@ -90,12 +90,14 @@ def test_an_image_is_diffusers_own(
 def test_its_pipeline_replaces_no_settings_of_the_scheduler(
     bundle: Bundle,
     picture: Path,
-    theirs: tuple[Path, StableDiffusionInstructPix2PixPipeline],
+    theirs: tuple[Path, diffusers.StableDiffusionInstructPix2PixPipeline],
     tmp_path: Path,
 ) -> None:
     """Unlike Stable Diffusion's own, which is why timesteps may start at 0."""
-    pipeline = StableDiffusionInstructPix2PixPipeline(**theirs[1].components, requires_safety_checker=False)
-    pipeline.scheduler = DDIMScheduler.from_config(pipeline.scheduler.config, steps_offset=0)
+    pipeline = diffusers.StableDiffusionInstructPix2PixPipeline(
+        **theirs[1].components, requires_safety_checker=False
+    )
+    pipeline.scheduler = diffusers.DDIMScheduler.from_config(pipeline.scheduler.config, steps_offset=0)
     pipeline.set_progress_bar_config(disable=True)
     shutil.copytree(bundle.folder, tmp_path / "out")
     pipeline.scheduler.save_pretrained(tmp_path / "out" / "scheduler")
