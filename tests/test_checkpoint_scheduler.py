@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from diffusers import DDIMScheduler
 
 from msd.bundle import open_bundle
 from msd.cli.convert import convert
@@ -20,6 +19,7 @@ from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.scheduler import make_scheduler
 from tests import checkpoints, xl_checkpoints
 from tests.drawings import nchw, nhwc, noise_given, noise_taken, opened
+from tests.late import diffusers
 
 SCALED = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
 KARRAS = SCALED | {"use_karras_sigmas": True}
@@ -120,7 +120,7 @@ def test_only_stable_diffusion_s_own_pipeline_replaces_settings(
     """
     start = np.random.default_rng(1).standard_normal((1, 8, 12, 4), np.float32)
     theirs = xl_checkpoints.write(tmp_path / "xl")
-    theirs.scheduler = DDIMScheduler(**SCALED | {"clip_sample": False} | change)
+    theirs.scheduler = diffusers.DDIMScheduler(**SCALED | {"clip_sample": False} | change)
     theirs.save_pretrained(tmp_path / "xl")
     assert converted(tmp_path / "xl").exit_code == 0
     ours = {"steps": 4, "guidance": 2.0, "latents": start}
