@@ -29,7 +29,10 @@ def conversion_settings(rules: Sequence[Rewrite], **options: Any) -> Settings:
     chosen = ConversionOptions(**options)
     recipe, device = find_recipe(chosen.recipe or DEFAULT), chosen.device
     pruning, calibration = _pruning(recipe, chosen)
-    unchanged = {f.name: _paths(f.name, chosen) for f in fields(Settings) if hasattr(chosen, f.name)}
+    values = {each.name: each.metadata["option"].value for each in fields(ConversionOptions)}
+    unchanged = {
+        f.name: values[f.name].read(getattr(chosen, f.name)) for f in fields(Settings) if f.name in values
+    }
     decided = {
         "rules": _rules(rules, recipe, chosen.without),
         "recipe": recipe,
@@ -45,20 +48,6 @@ def conversion_settings(rules: Sequence[Rewrite], **options: Any) -> Settings:
         "interface": None if chosen.interface is None else find_interface(chosen.interface),
     }
     return Settings(**unchanged | decided)
-
-
-PATHS, FILES = ("preview_vae", "upscaler"), ("lora", "controlnets", "embeddings")
-"""The options that are a path, and those that are pairs of one and something of it."""
-
-
-def _paths(name: str, chosen: ConversionOptions) -> Any:
-    """Return the value of an option, with paths where it has texts for them."""
-    value = getattr(chosen, name)
-    if name in PATHS:
-        return value and Path(value)
-    if name == "vae":
-        return tuple(map(Path, value))
-    return tuple((Path(file), more) for file, more in value) if name in FILES else value
 
 
 def _rules(rules: Sequence[Rewrite], recipe: Recipe, without: Sequence[str]) -> list[Rewrite]:

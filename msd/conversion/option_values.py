@@ -10,15 +10,23 @@ from typing import Any, Literal
 Kind = Literal["whole", "number", "choice", "text", "path", "flag", "list"]
 
 
+def _as_given(value: Any) -> Any:
+    return value
+
+
 @dataclass(frozen=True)
 class OptionValue:
-    """The values of one kind: a test, words for a sentence, and bounds or choices where there are any."""
+    """The values of one kind: a test, words for a sentence, and bounds or choices where there are any.
+
+    `read` returns what a conversion takes for such a value: paths where texts may stand for them.
+    """
 
     kind: Kind
     holds: Callable[[Any], bool]
     words: str
     bounds: tuple[float, float] = (0, 0)
     choices: tuple[str, ...] = ()
+    read: Callable[[Any], Any] = _as_given
 
 
 def whole(least: int, most: int) -> OptionValue:
@@ -60,16 +68,25 @@ def pairs(second: tuple[type, ...], words: str) -> OptionValue:
             is_pair(each) and isinstance(each[1], second) and not isinstance(each[1], bool) for each in value
         )
 
-    return OptionValue("list", holds, f"a list of pairs, a file and {words}")
+    def read(value: Any) -> Any:
+        return tuple((Path(file), more) for file, more in value)
+
+    return OptionValue("list", holds, f"a list of pairs, a file and {words}", read=read)
 
 
 def or_none(value: OptionValue) -> OptionValue:
     """Return the same values, and None."""
-    return replace(value, holds=lambda v: v is None or value.holds(v), words=f"{value.words}, or None")
+    return replace(
+        value,
+        holds=lambda v: v is None or value.holds(v),
+        words=f"{value.words}, or None",
+        read=lambda v: None if v is None else value.read(v),
+    )
 
 
 TEXT = OptionValue("text", lambda v: isinstance(v, str), "a text")
-PATH = OptionValue("path", lambda v: isinstance(v, str | Path), "a path")
+PATH = OptionValue("path", lambda v: isinstance(v, str | Path), "a path", read=Path)
+PATHS = replace(all_are((str, Path), "paths"), read=lambda v: tuple(map(Path, v)))
 NAME_OR_FILE = OptionValue("text", lambda v: isinstance(v, str | Path), "a name or a path")
 FLAG = OptionValue("flag", lambda v: isinstance(v, bool), "True or False")
 NAMES = all_are(str, "names")

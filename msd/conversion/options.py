@@ -18,6 +18,7 @@ from msd.conversion.option_values import (
     NAME_OR_FILE,
     NAMES,
     PATH,
+    PATHS,
     TEXT,
     OptionValue,
     all_are,
@@ -63,7 +64,7 @@ class ConversionOptions:
     )
     vae: Sequence[Path] = _option(
         (),
-        all_are((str, Path), "paths"),
+        PATHS,
         "Use this autoencoder in place of SOURCE's, or of none; may be repeated, for two halves.",
         metavar="PATH",
     )
