@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,23 @@ def test_large_arrays_do_not_pass_the_socket() -> None:
         same(receiver.receive(), sent)
         sender.close()
         receiver.close()
+
+
+def test_what_interrupts_a_first_message_leaves_the_next_whole(
+    channels: tuple[Channel, Channel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: Connection, message: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "send", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            channels[0].send(arrays(1, 3000))
+    sent = arrays(2, 2000)
+
+    channels[0].send(sent)
+
+    same(channels[1].receive(), sent)
 
 
 def test_a_closed_end_is_an_error(channels: tuple[Channel, Channel]) -> None:

@@ -10,6 +10,7 @@ import mmap
 import os
 import pickle
 from collections.abc import Sequence
+from itertools import accumulate
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any
@@ -28,6 +29,7 @@ class Channel:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._sending, self._receiving = _Memory(), _Memory()
+        self._is_shared = False
 
     def send(self, message: object) -> None:
         """Send a message; raises ConnectionError where the other end is closed."""
@@ -40,16 +42,18 @@ class Channel:
             return raw.nbytes < LEAST
 
         text = pickle.dumps(message, pickle.HIGHEST_PROTOCOL, buffer_callback=is_small)
-        handle = self._sending.write(apart)
-        self._connection.send((text, [raw.nbytes for raw in apart], handle is not None))
-        if handle is not None:
-            send_handle(self._connection, handle, 0)
+        self._sending.write(apart)
+        is_first = bool(apart) and not self._is_shared
+        self._connection.send((text, [raw.nbytes for raw in apart], is_first))
+        if is_first:
+            send_handle(self._connection, self._sending.file, 0)
+            self._is_shared = True  # not before: what interrupts a first message leaves that to the next
 
     def receive(self) -> Any:
         """Return the next message, with arrays of the receiver's own; raises EOFError or ConnectionError."""
-        text, sizes, is_new = self._connection.recv()
-        if is_new:
-            self._receiving.open(recv_handle(self._connection))
+        text, sizes, is_first = self._connection.recv()
+        if is_first:
+            self._receiving.file = recv_handle(self._connection)
         return pickle.loads(text, buffers=self._receiving.read(sizes))
 
     def close(self) -> None:
@@ -59,49 +63,48 @@ class Channel:
 
 
 class _Memory:
-    """A file in memory; it has none until it is written or opened."""
+    """A file in memory, of which the sender makes one when it first writes."""
 
     def __init__(self) -> None:
-        self._file: int | None = None
+        self.file = -1
         self._map: mmap.mmap | None = None
 
-    def open(self, file: int) -> None:
-        self._file = file
-
-    def write(self, buffers: Sequence[memoryview]) -> int | None:
-        """Write the buffers one after another; return the file if this made it."""
-        is_new = bool(buffers) and self._file is None
-        if is_new:
-            self._file = os.memfd_create("msd")
+    def write(self, buffers: Sequence[memoryview]) -> None:
+        """Write the buffers one after another; raises OSError where there is no memory for them."""
+        if not buffers:
+            return
+        if self.file < 0:
+            self.file = os.memfd_create("msd")
         size, at = sum(buffer.nbytes for buffer in buffers), 0
+        if not self._holds(size):
+            os.posix_fallocate(self.file, 0, size)  # a page that cannot be had would end the process
+        whole = self._mapped(size)
         for buffer in buffers:
-            self._mapped(size, allocate=True)[at : at + buffer.nbytes] = buffer
+            whole[at : at + buffer.nbytes] = buffer
             at += buffer.nbytes
-        return self._file if is_new else None
 
     def read(self, sizes: Sequence[int]) -> list[bytearray]:
         """Return copies of the buffers of these sizes."""
-        found, at = list[bytearray](), 0
-        for size in sizes:
-            with memoryview(self._mapped(sum(sizes))) as view:
-                found.append(bytearray(view[at : at + size]))
-            at += size
-        return found
-
-    def _mapped(self, size: int, allocate: bool = False) -> mmap.mmap:
-        """Return a map of at least `size` bytes; raises OSError where there is no memory to allocate."""
-        if self._map is None or len(self._map) < size:
-            assert self._file is not None, "it is written or opened first"
-            if allocate:
-                os.posix_fallocate(self._file, 0, size)  # a page that cannot be had would end the process
-            if self._map is not None:
-                self._map.close()
-            self._map = mmap.mmap(self._file, size)
-        return self._map
+        if not sizes:
+            return []
+        with memoryview(self._mapped(sum(sizes))) as whole:
+            ends = [*accumulate(sizes)]
+            return [bytearray(whole[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
 
     def close(self) -> None:
         if self._map is not None:
             self._map.close()
-        if self._file is not None:
-            os.close(self._file)
-        self._map = self._file = None
+        if self.file >= 0:
+            os.close(self.file)
+        self._map, self.file = None, -1
+
+    def _mapped(self, size: int) -> mmap.mmap:
+        """Return a map of at least `size` bytes."""
+        if self._map is None or not self._holds(size):
+            if self._map is not None:
+                self._map.close()
+            self._map = mmap.mmap(self.file, size)
+        return self._map
+
+    def _holds(self, size: int) -> bool:
+        return self._map is not None and len(self._map) >= size
