@@ -1,28 +1,15 @@
-"""The collector is as it was after a pause, also after a failure."""
+"""The collector looks at what a conversion leaves alone, when it is asked, and is then as it was before."""
 
 from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
-from msd.conversion.collector import paused_collector, settled_memory
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_a_pause_ends_as_it_began(enabled: bool) -> None:
-    was_enabled = gc.isenabled()
-    try:
-        (gc.enable if enabled else gc.disable)()
-        with paused_collector():
-            assert not gc.isenabled()
-        assert gc.isenabled() == enabled
-        with pytest.raises(KeyError), paused_collector():
-            raise KeyError
-        assert gc.isenabled() == enabled
-    finally:
-        (gc.enable if was_enabled else gc.disable)()
+from msd.conversion.collector import collect_on_request
 
 
 class Link:
@@ -31,14 +18,58 @@ class Link:
     me: Link
 
 
-def test_graphs_are_freed_once_they_are_done_with() -> None:
-    before, link = gc.get_freeze_count(), Link()
-    link.me, gone = link, weakref.ref(link)
-    with settled_memory() as settle:
-        assert gc.get_freeze_count() > before
-        del link
-        gc.collect()
+def cycle() -> weakref.ref[Link]:
+    """Return a reference to what nothing but itself refers to."""
+    link = Link()
+    link.me = link
+    return weakref.ref(link)
+
+
+@pytest.fixture(autouse=True)
+def _collector() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    yield
+    gc.unfreeze()
+    (gc.enable if was_enabled else gc.disable)()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("enabled", [False, True])
+def test_the_collector_is_left_as_it_was(enabled: bool, fails: bool) -> None:
+    (gc.enable if enabled else gc.disable)()
+    with suppress(KeyError), collect_on_request():
+        assert not gc.isenabled()
+        assert gc.get_freeze_count()
+        if fails:
+            raise KeyError
+    assert gc.isenabled() == enabled
+    assert not gc.get_freeze_count()
+
+
+def test_graphs_are_freed_on_request_alone() -> None:
+    with collect_on_request() as collect:
+        gone = cycle()
+        _ = [[] for _ in range(200_000)]
         assert gone() is not None
-        settle()
+        collect()
         assert gone() is None
-    assert gc.get_freeze_count() == 0
+
+
+def test_what_was_there_before_is_not_looked_at() -> None:
+    gc.disable()
+    before = cycle()
+    with collect_on_request() as collect:
+        collect()
+        assert before() is not None
+    gc.collect()
+    assert before() is None
+
+
+def test_what_the_caller_has_frozen_stays_frozen() -> None:
+    gc.freeze()
+    before = gc.get_freeze_count()
+    with collect_on_request() as collect:
+        gone = cycle()
+        collect()
+        assert gone() is None
+    assert gc.get_freeze_count() > before // 2

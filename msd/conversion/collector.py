@@ -8,36 +8,21 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def paused_collector() -> Iterator[None]:
-    """Collect no cycles while the `with` block runs, unless that was so already.
+def collect_on_request() -> Iterator[Callable[[], object]]:
+    """Collect cycles only when what is yielded is called, and only those of the `with` block.
 
     All that rewriting makes lives until it is written: walking it again and again finds nothing, and takes an
-    eighth of the time.
+    eighth of the time. What was there before, such as all that PyTorch and TensorFlow keep, is not walked at
+    all, unless the caller has frozen objects of its own, which stay as they are.
     """
-    was_enabled = gc.isenabled()
+    was_enabled, freezes = gc.isenabled(), not gc.get_freeze_count()
     gc.disable()
+    if freezes:
+        gc.freeze()
     try:
-        yield
+        yield gc.collect
     finally:
+        if freezes:
+            gc.unfreeze()
         if was_enabled:
             gc.enable()
-
-
-@contextmanager
-def settled_memory() -> Iterator[Callable[[], None]]:
-    """Walk nothing that is there now while the `with` block runs; yield what frees graphs no longer needed.
-
-    What the block itself leaves, such as files that are read back, is collected as ever.
-    """
-    settle()
-    try:
-        yield settle
-    finally:
-        gc.unfreeze()
-
-
-def settle() -> None:
-    """Collect all cycles, and leave what stays out of later collections."""
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()

@@ -28,8 +28,16 @@ from msd.bundle import (
 from msd.compress.encoding.encode import require_matched
 from msd.conversion.activations import measured
 from msd.conversion.calibrate import calibrate, roundings
-from msd.conversion.collector import paused_collector, settled_memory
-from msd.conversion.component import Changes, OnStage, ReadBack, WrittenComponent, prepare, write
+from msd.conversion.collector import collect_on_request
+from msd.conversion.component import (
+    Changes,
+    OnStage,
+    PreparedComponent,
+    ReadBack,
+    WrittenComponent,
+    prepare,
+    write,
+)
 from msd.conversion.job import Job, open_job
 from msd.conversion.manifest import configuration_of, fingerprints, hash_source, in_order, versions
 from msd.conversion.plan import Plan, plan, stored_bytes
@@ -152,24 +160,37 @@ def write_components(
     Files are read back and hashed while the next is written, so that the largest is written first, and the
     source while all are.
     """
-    stages = {name: _on_stage(on_progress, name) for name in names}
-    with paused_collector():
+    with collect_on_request() as collect:
+        stages = {name: _on_stage(on_progress, name) for name in names}
         prepared = {name: prepare(job, name, changes, stages[name]) for name in names}
-    encodings = {name: each.encoding for name, each in prepared.items()}
-    require_matched(job.settings.recipe, encodings, job.family.required)
-    for file in (file for each in prepared.values() for file in each.shared):
-        if on_shared:
-            on_shared(file)
-    with settled_memory() as settle, ThreadPoolExecutor(1) as reader:
+        encodings = {name: each.encoding for name, each in prepared.items()}
+        require_matched(job.settings.recipe, encodings, job.family.required)
+        for file in (file for each in prepared.values() for file in each.shared):
+            if on_shared:
+                on_shared(file)
+        collect()
+        return _write_prepared(job, prepared, folder, source_files, stages, collect)
+
+
+def _write_prepared(
+    job: Job,
+    prepared: dict[str, PreparedComponent],
+    folder: Path,
+    source_files: Future[Source],
+    stages: Mapping[str, OnStage],
+    collect: Callable[[], object],
+) -> dict[str, WrittenComponent]:
+    """Write what is prepared, which `prepared` then lacks, and `collect` what is left of each."""
+    with ThreadPoolExecutor(1) as reader:
         made_from = reader.submit(lambda: fingerprints(job, source_files.result()))
 
         def described(name: str, read_back: ReadBack) -> WrittenComponent:
             return read_back(made_from.result()[name])
 
-        written = dict[str, Future[WrittenComponent]]()
+        names, written = list(prepared), dict[str, Future[WrittenComponent]]()
         for name in sorted(names, key=lambda name: -prepared[name].weights):
             read_back = write(prepared.pop(name), folder, job.settings.jobs, stages[name])
-            settle()
+            collect()
             written[name] = reader.submit(described, name, read_back)
         return {name: written[name].result() for name in names}
 

@@ -7,7 +7,7 @@ before it opens a device; `msd.run.runners.adapter` finds one that works.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from msd.errors import NoDelegate
 from msd.gpu.gpu import Gpu, MatrixUnit
 from msd.gpu.gpu_api import IMPLEMENTATIONS, GpuApi, choose_api, load_api
+from msd.gpu.program import ComputePipeline
 
 LIMITS = (
     "max-buffer-size",
@@ -51,6 +52,10 @@ FEATURES = ("shader-f16", "subgroups", "timestamp-query", MATRICES)
 
 COPY_SRC = 4
 """GPUBufferUsage.COPY_SRC, as the standard has it."""
+COMPUTE = 4
+"""GPUShaderStage.COMPUTE, as the standard has it."""
+KEPT = 512
+"""The pipelines that a device keeps for what is loaded next: a U-Net has about 150."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,36 @@ class OpenDevice:
     timestamps: bool
     api: GpuApi = "wgpu"
     driver: str = ""
+    _made: dict[tuple[str, tuple[str, ...]], tuple[Any, Any]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def pipeline(self, wanted: ComputePipeline) -> tuple[Any, Any]:
+        """Return a pipeline and the layout of its bindings: one made before, if it has the same shader.
+
+        Networks that are loaded again, or for another size, have many in common. May be called in any thread.
+        """
+        key = wanted.wgsl, wanted.bindings
+        if found := self._made.get(key):
+            return found
+        self._made[key] = made = self._make(wanted)
+        for oldest in list(self._made)[:-KEPT]:
+            self._made.pop(oldest, None)
+        return made
+
+    def _make(self, wanted: ComputePipeline) -> tuple[Any, Any]:
+        entries = [
+            {"binding": i, "visibility": COMPUTE, "buffer": {"type": kind}}
+            for i, kind in enumerate(wanted.bindings)
+        ]
+        layout = self.wgpu.create_bind_group_layout(entries=entries)
+        module = self.wgpu.create_shader_module(code=wanted.wgsl, label=wanted.name)
+        made = self.wgpu.create_compute_pipeline(
+            layout=self.wgpu.create_pipeline_layout(bind_group_layouts=[layout]),
+            compute={"module": module, "entry_point": "main"},
+            label=wanted.name,
+        )
+        return made, layout
 
     def settle(self) -> None:
         """Wait for the queue: the memory of destroyed buffers is freed when the queue has passed them."""

@@ -46,7 +46,7 @@ class Session:
         self._timestamps, self._places = device.timestamps, list[tuple[Any, int]]()
         try:
             self._places = self._allocated()
-            pipelines = self._filled(phases or Phases())
+            pipelines = self._filled(device, phases or Phases())
             self._steps = [self._bound(step, *pipelines[step.pipeline]) for step in program.steps]
         except Exception as problem:
             self.close()
@@ -134,11 +134,11 @@ class Session:
     def _buffer(self, size: int, *usage: str) -> Any:
         return self._device.create_buffer(size=-(-size // 16) * 16, usage=_usage(*usage))
 
-    def _filled(self, phases: Phases) -> list[tuple[Any, Any]]:
+    def _filled(self, device: OpenDevice, phases: Phases) -> list[tuple[Any, Any]]:
         """Return the pipelines, which threads make while the constants are uploaded."""
         begin = perf_counter()
         with ThreadPoolExecutor(THREADS) as pool:
-            making = [pool.submit(self._pipeline, pipeline) for pipeline in self.program.pipelines]
+            making = [pool.submit(_pipeline, device, each) for each in self.program.pipelines]
             self._fill(phases)
             made = [each.result() for each in making]
         phases.add("pipelines", begin, max((end for _, end in made), default=begin))
@@ -161,21 +161,6 @@ class Session:
                     last = constant.place.buffer
                 buffer, start = self._places[last]
                 queue.write_buffer(buffer, start + constant.place.offset, content)
-
-    def _pipeline(self, pipeline: ComputePipeline) -> tuple[tuple[Any, Any], float]:
-        """Return a pipeline and the layout of its bindings, and when they were made."""
-        entries = [
-            {"binding": i, "visibility": 4, "buffer": {"type": kind}}
-            for i, kind in enumerate(pipeline.bindings)
-        ]
-        layout = self._device.create_bind_group_layout(entries=entries)
-        module = self._device.create_shader_module(code=pipeline.wgsl, label=pipeline.name)
-        made = self._device.create_compute_pipeline(
-            layout=self._device.create_pipeline_layout(bind_group_layouts=[layout]),
-            compute={"module": module, "entry_point": "main"},
-            label=pipeline.name,
-        )
-        return (made, layout), perf_counter()
 
     def _bound(self, step: ProgramStep, pipeline: Any, layout: Any) -> tuple[Any, Any, tuple[int, int, int]]:
         entries = []
@@ -216,6 +201,11 @@ class Session:
         """Free the GPU's memory."""
         for buffer in {id(buffer): buffer for buffer, _ in self._places}.values():
             buffer.destroy()
+
+
+def _pipeline(device: OpenDevice, wanted: ComputePipeline) -> tuple[tuple[Any, Any], float]:
+    """Return a pipeline and the layout of its bindings, and when they were there."""
+    return device.pipeline(wanted), perf_counter()
 
 
 def _content(constant: Constant) -> Array:
