@@ -335,3 +335,46 @@ class TestWhatRulesLeaveAlone:
         graph = Graph([x], [new.TANH(x)], [Op("RANDOM_UNIFORM", [seed], [rolled]), *new.ops])
         apply(graph, [to_logistic])
         assert [o.kind for o in graph.ops] == ["RANDOM_UNIFORM", "LOGISTIC"]
+
+
+class TestHowOftenItLooks:
+    """Until every operator and every pass has seen the graph as it stays."""
+
+    def test_what_a_later_operator_makes_possible_is_found(self) -> None:
+        """A rule that looks at readers: the first TANH may go once the second has become something else."""
+
+        @rule("fuse", op.TANH(X), shared=True)
+        def read_by_a_logistic(new: Build, x: Tensor) -> Tensor | Skip:
+            """LOGISTIC(TANH(x))  =>  LOGISTIC(ABS(x))"""
+            asked.append(x.name)
+            readers = [user.kind for made, _ in x.uses for each in made.outputs for user, _ in each.uses]
+            return new.ABS(x) if readers == ["LOGISTIC"] else skip("no LOGISTIC reads it")
+
+        @rule("fuse", op.EXP(X))
+        def to_logistic_late(new: Build, x: Tensor) -> Tensor:
+            """EXP(x)  =>  LOGISTIC(x)"""
+            return new.LOGISTIC(x)
+
+        asked: list[str] = []
+        graph = build(lambda new, x: new.EXP(new.TANH(x)), x=(2, 3))
+        apply(graph, [read_by_a_logistic, to_logistic_late])
+        assert [o.kind for o in graph.ops] == ["ABS", "LOGISTIC"]
+        assert len(asked) == 2
+
+    def test_nothing_is_asked_again_of_a_graph_that_stays(self) -> None:
+        @rule("fuse", op.TANH(X))
+        def never(new: Build, x: Tensor) -> Skip:
+            """TANH(x)  =>  TANH(x)"""
+            asked.append(x.name)
+            return skip("it is fine")
+
+        @graph_pass("fuse")
+        def nothing(graph: Graph) -> int:
+            """x  =>  x"""
+            asked.append("pass")
+            return 0
+
+        asked: list[str] = []
+        graph = build(lambda new, x: new.TANH(new.ABS(new.TANH(x))), x=(2, 3))
+        apply(graph, [never, nothing, to_tanh])
+        assert len(asked) == 3
