@@ -261,28 +261,11 @@ class _Driver:
                     self.rules_of.setdefault(kind, []).append(r)
         self.recent: list[str] = []
         self.fired = ledger.fired
-        self.settled: set[Op | str] = set()
-        """The operators, and the passes by name, that did nothing since the graph changed last."""
 
     def sweep(self) -> bool:
-        """Visit every operator and run every pass once; returns whether anything changed.
-
-        Rewrites look at nothing but the graph: while it stays as it is, none has to look twice.
-        """
-        before = self.fired
-        for o in list(self.graph.ops):
-            if o not in self.settled:
-                self._note(o, self._visit(o))
-        for p in self.passes:
-            if p.name not in self.settled:
-                self._note(p.name, self._pass(p))
-        return self.fired > before
-
-    def _note(self, visited: Op | str, has_changed: bool) -> None:
-        if has_changed:
-            self.settled.clear()
-        else:
-            self.settled.add(visited)
+        """Visit every operator and run every pass once; returns whether anything changed."""
+        fired = any([self._visit(o) for o in list(self.graph.ops)])
+        return any([self._pass(p) for p in self.passes]) or fired
 
     def _pass(self, p: GraphPass) -> bool:
         before = ops_by_kind(self.graph)
