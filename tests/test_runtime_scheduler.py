@@ -148,6 +148,19 @@ def test_zero_terminal_snr_of_the_others_is_diffusers(kind: str, spacing: str) -
     assert worst_difference(SD21 | changes, 20, kind) <= 1e-5
 
 
+@pytest.mark.parametrize("kind", ["dpm++", "euler", "unipc"])
+@pytest.mark.parametrize("scale", ["karras", "exponential", "beta"])
+def test_sigmas_that_end_below_those_before_are_diffusers(scale: str, kind: str) -> None:
+    """These betas leave less signal at timestep 998 than the substitute for none at 999."""
+    changes = {"beta_start": 0.0015, "beta_end": 0.02, "rescale_betas_zero_snr": True}
+    scheduler = make_scheduler(SD21 | changes, "euler")
+    sigmas = scheduler.diffusion.sigmas()
+    assert sigmas[998] > sigmas[999]
+    config = SD21 | changes | {f"use_{scale}_sigmas": True}
+    assert SCHEDULERS[kind].from_config(config).table(20).steps[0].timestep == 999
+    assert worst_difference(config, 20, kind) <= 1e-4
+
+
 def test_a_cosine_schedule_is_cut_where_its_noise_is_endless() -> None:
     changes = {"beta_schedule": "squaredcos_cap_v2", "lambda_min_clipped": -5.1}
     assert worst_difference(SD21 | changes, 20, "dpm++") <= 1e-5

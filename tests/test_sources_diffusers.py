@@ -321,6 +321,31 @@ def test_shards_of_any_kind(suffix: str, indexed: bool, saved: Path, folder: Pat
     refuse(folder, message)
 
 
+def test_a_tensor_in_two_shards_is_refused(folder: Path) -> None:
+    """diffusers takes the last one, whatever the index says."""
+    unet = folder / "unet"
+    whole = unet / "diffusion_pytorch_model.safetensors"
+    tensors = load_file(whole)
+    whole.unlink()
+    first, second = (f"diffusion_pytorch_model-0000{n}-of-00002.safetensors" for n in (1, 2))
+    save_file(tensors, unet / first)
+    save_file({"conv_in.bias": tensors["conv_in.bias"] + 1}, unet / second)
+    index = {"weight_map": {**dict.fromkeys(tensors, first), "conv_in.bias": second}}
+    (unet / f"{whole.name}.index.json").write_text(json.dumps(index))
+    refuse(folder, f"says that conv_in.bias is in {second}, but {first} has one too")
+
+
+@pytest.mark.parametrize("other", ["{}.safetensors", "{}.bin", "{}-00001-of-00001.safetensors"])
+@pytest.mark.parametrize("component", STEMS)
+def test_weights_named_as_another_library_s_are_not_the_component_s(
+    component: str, other: str, saved: Path, folder: Path
+) -> None:
+    """diffusers reads the U-Net and the autoencoder, transformers the text encoder, each by its own name."""
+    foreign = {"model": "diffusion_pytorch_model"}.get(STEMS[component], "model")
+    save_file({"wrong": torch.zeros(1)}, folder / component / other.format(foreign))
+    require_same(open_folder(folder), open_folder(saved))
+
+
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("component", STEMS)
 def test_any_precision_in_either_format(dtype: torch.dtype, component: str, folder: Path) -> None:

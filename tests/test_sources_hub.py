@@ -166,6 +166,8 @@ def test_shards_and_variants_are_chosen_as_they_are_read() -> None:
     assert needed_files([*files, "vae/x.txt"]) == sorted({*files} - {f"{unet}.fp16.safetensors"})
     assert needed_files([f"{unet}.fp16.safetensors", f"{unet}.non_ema.bin"]) == [f"{unet}.fp16.safetensors"]
     assert needed_files([f"{unet}.bin", f"{unet}.safetensors"]) == [f"{unet}.safetensors"]
+    texts = [f"text_encoder/{stem}.safetensors" for stem in ("diffusion_pytorch_model", "model")]
+    assert needed_files(texts) == texts[1:]
 
 
 CONTROL = "someone/canny-1.0"

@@ -82,6 +82,12 @@ def test_tensors_may_share_a_storage(tmp_path: Path) -> None:
     require_same(path, tensors)
 
 
+def test_a_tensor_whose_sign_torch_turns_when_it_reads(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a.ckpt", {"a": torch._neg_view(torch.ones(3))})
+    assert torch.load(path)["a"].tolist() == [-1, -1, -1]
+    refuse(path, "a is the negative of what is stored, as torch marks it; save its clone")
+
+
 @pytest.fixture
 def callback(monkeypatch: pytest.MonkeyPatch) -> type[Any]:
     """What Lightning's class is to a pickle: a name."""

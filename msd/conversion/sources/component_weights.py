@@ -21,6 +21,9 @@ from msd.files import bounded
 from msd.graph.ir.weights import Weights
 
 STEMS = ("model", "pytorch_model", "diffusion_pytorch_model")
+OLD_STEMS = {"model": "pytorch_model"}
+"""What transformers called the files that torch saved, by the stem of those of safetensors."""
+
 NAME = re.compile(
     r"(?P<stem>[^.]+?)(\.(?P<before>[^.]+?))?(-(?P<number>\d{5})-of-(?P<count>\d{5}))?"
     r"(\.(?P<after>[^.]+))?\.(?P<suffix>safetensors|bin|pt|pth|ckpt)"
@@ -63,6 +66,11 @@ class _Choice:
         return not self.is_usual, known, self.suffix != SAFE, self.index is not None, self.shown
 
     @property
+    def stem(self) -> str:
+        """What the names of its files begin with."""
+        return self.shown.partition(".")[0].partition("-0")[0]
+
+    @property
     def shown(self) -> str:
         """The name of its first file, or of its index."""
         return (self.index or self.files[0]).name
@@ -73,7 +81,7 @@ def stored_tensors(folder: Path, stem: str) -> StoredTensors:
 
     Raises BadCheckpoint for a folder without weights, and names what is there.
     """
-    choices = sorted(_choices(folder), key=lambda choice: choice.rank)
+    choices = _ranked(_choices(folder), stem)
     if not choices:
         raise BadCheckpoint(f"{folder} has no weights; {stem}.safetensors was expected{_but_holds(folder)}")
     best, *others = choices
@@ -90,13 +98,13 @@ def has_weights(folder: Path) -> bool:
     return bool(_choices(folder))
 
 
-def best_files(names: Iterable[str]) -> tuple[str, ...]:
+def best_files(names: Iterable[str], stem: str) -> tuple[str, ...]:
     """Return those of a folder's files that `stored_tensors` would read, by the names alone.
 
     Only the usual names count, and nothing is returned where none of them is there.
     """
     folder, there = Path(), sorted(names)
-    choices = sorted(_named(folder, there, lambda path: False), key=lambda choice: choice.rank)
+    choices = _ranked(_named(folder, there, lambda path: False), stem)
     if not choices:
         return ()
     best = choices[0]
@@ -110,6 +118,12 @@ def best_files(names: Iterable[str]) -> tuple[str, ...]:
         if (match["before"] or match["after"] or "") == best.variant
     ]
     return best.index.name, *shards
+
+
+def _ranked(choices: Iterable[_Choice], stem: str) -> list[_Choice]:
+    """Return the choices, best first: those named as the component's library names its own come first."""
+    own = (stem, OLD_STEMS.get(stem, stem))
+    return sorted(choices, key=lambda choice: (choice.stem not in own, choice.rank))
 
 
 def _choices(folder: Path) -> list[_Choice]:
@@ -170,6 +184,8 @@ def _indexed(index: Path) -> StoredTensors:
     for tensor, name in weight_map.items():
         if tensor not in shards[name]:
             raise BadCheckpoint(f"{index} says that {tensor} is in {name}, but it is not")
+        if other := next((shard for shard in shards if shard != name and tensor in shards[shard]), None):
+            raise BadCheckpoint(f"{index} says that {tensor} is in {name}, but {other} has one too")
     tensors = {tensor: shards[name][tensor] for tensor, name in weight_map.items()}
     return StoredTensors(tensors, (index, *(index.parent / name for name in shards)))
 

@@ -25,7 +25,7 @@ from msd.conversion.sources.diffusers import (
     read_json,
 )
 from msd.errors import BadCheckpoint
-from msd.models.families import families
+from msd.models.families import control, families
 
 ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 NO_ID = re.compile(r"\.(safetensors|ckpt|pt|pth|bin|h5|zip)$", re.IGNORECASE)
@@ -86,18 +86,19 @@ def needed_files(files: Iterable[str]) -> list[str]:
     They are the index, configurations, the tokenizer, and of the weights of each component the best variant.
     """
     there = set(files)
-    folders = {folder for family in families().values() for folder in family.folders}
+    parts = {each.part.folder: each.part for family in families().values() for each in family.components}
     wanted = {INDEX, SCHEDULER, DISTILLATION, *(f"tokenizer/{name}" for name in TOKENIZER_FILES)}
-    for folder in folders:
+    for folder, part in parts.items():
         inside = [PurePosixPath(file).name for file in there if str(PurePosixPath(file).parent) == folder]
-        wanted |= {f"{folder}/{name}" for name in ("config.json", *best_files(inside))}
+        wanted |= {f"{folder}/{name}" for name in ("config.json", *best_files(inside, part.stem))}
     return sorted(wanted & there)
 
 
 def files_of_controlnet(files: Iterable[str]) -> list[str]:
     """Return those of a ControlNet's files that a conversion reads: config.json and the best weights."""
     there = set(files)
-    return sorted({CONFIG, *best_files([file for file in there if "/" not in file])} & there)
+    weights = best_files([file for file in there if "/" not in file], control.CONTROLNET.part.stem)
+    return sorted({CONFIG, *weights} & there)
 
 
 def _require_controlnet(folder: Path) -> None:

@@ -159,8 +159,16 @@ def point_of(sigma: float) -> Point:
 
 
 def timesteps_of(sigmas: Double, training: Double) -> Double:
-    """Return the timesteps of `sigmas`, interpolated between the training timesteps."""
-    return np.interp(np.log(np.maximum(sigmas, LEAST_SIGMA)), np.log(training), np.arange(len(training)))
+    """Return the timesteps of `sigmas`, interpolated between the training timesteps.
+
+    The last training sigma may be less than some before it, where zero SNR is replaced by `LEAST_ALPHA`: the
+    last one that is no larger counts.
+    """
+    scale, wanted = np.log(training), np.log(np.maximum(sigmas, LEAST_SIGMA))
+    below = (scale[:, None] <= wanted).cumsum(0).argmax(0).clip(max=len(scale) - 2)
+    part = (wanted - scale[below]) / (scale[below + 1] - scale[below])
+    timesteps: Double = below + part.clip(0, 1)
+    return timesteps
 
 
 def karras_sigmas(noisiest: float, cleanest: float, steps: int) -> Double:

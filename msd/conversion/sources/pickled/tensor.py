@@ -115,6 +115,8 @@ def tensor_of(name: str, value: PickledCall) -> PickledTensor:
         raise BadPickle(
             f"{name} has a shape, strides or an offset that are not {MOST_AXES} integers from 0 at most"
         )
+    if any(isinstance(each, dict) and each.get("neg") for each in rest):
+        raise BadPickle(f"{name} is the negative of what is stored, as torch marks it; save its clone")
     if kind.name == UNTYPED:
         stored //= dtype.itemsize
     tensor = PickledTensor(
