@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+KEPT = "SHARED_TEST_FOLDERS"
+"""The environment's name of a folder that several runs of the same code share; without it each has its own."""
+
 
 def shared_root(factory: pytest.TempPathFactory) -> Path:
     """Return the temporary folder of this run, the same in all worker processes of pytest-xdist."""
@@ -22,7 +25,7 @@ def shared_folder(factory: pytest.TempPathFactory, name: str, make: Callable[[Pa
 
     The others wait for it. One that could not be made is tried again by the next process.
     """
-    parent = shared_root(factory) / "shared"
+    parent = Path(os.environ.get(KEPT) or shared_root(factory) / "shared")
     parent.mkdir(exist_ok=True)
     folder = parent / name
     with (parent / f"{name}.lock").open("w") as lock:

@@ -6,10 +6,9 @@ numbers with; the numbers to reach are those of LiteRT's CPU in float32, with th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +23,7 @@ from msd.export.app.manifest import describe
 from msd.export.web.expected import SEED, expected_inputs
 from msd.export.web.export import WebSettings, export_web
 from msd.gpu.compile import compile_file
+from msd.gpu.program import Program
 from msd.gpu.session import Session
 from msd.gpu.store import NAME as PROGRAM
 from msd.gpu.store import read_program
@@ -153,27 +153,15 @@ def test_a_backend_runs_a_bundle_or_refuses_it(backend: str, bundle: Bundle, nam
         require_near(on_cpu(bundle, known), computed(bundle, engine, known), FLOAT)
 
 
-@pytest.fixture(scope="module")
-def gpu() -> Iterator[Callable[[Any], Session]]:
-    """Opens a program on SwiftShader; kernels that several programs have are compiled once."""
-    known: dict[Any, Any] = {}
-    compiled = Session._pipeline
-
-    def pipeline(session: Session, described: Any) -> Any:
-        if described not in known:
-            known[described] = compiled(session, described)
-        return known[described]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Session, "_pipeline", pipeline)
-        yield lambda program: Session(program, device())
+def on_swiftshader(program: Program) -> Session:
+    return Session(program, device())
 
 
-def test_webgpu_runs_a_bundle(bundle: Bundle, gpu: Callable[[Any], Session], known: Known) -> None:
+def test_webgpu_runs_a_bundle(bundle: Bundle, known: Known) -> None:
     found: Networks = {}
     for component, part in bundle.manifest.components.items():
         if (key := (part.sha256, "webgpu", True)) not in known:
-            with gpu(compile_file(bundle.path(component), device().gpu)) as session:
+            with on_swiftshader(compile_file(bundle.path(component), device().gpu)) as session:
                 known[key] = session.run(inputs(bundle, component))
         found[component] = known[key]
     require_near(on_cpu(bundle, known), found, FLOAT)
@@ -191,7 +179,7 @@ def test_webgpu_generates_an_image_with_int4(called: str, tmp_path_factory: pyte
 
 
 def test_the_page_s_programs_run_a_bundle_or_it_is_refused(
-    bundle: Bundle, name: str, gpu: Callable[[Any], Session], known: Known, tmp_path: Path
+    bundle: Bundle, name: str, known: Known, tmp_path: Path
 ) -> None:
     """Its programs for any GPU without float16, on SwiftShader; tests/web runs some in Chromium."""
     out = tmp_path / "out"
@@ -208,7 +196,7 @@ def test_the_page_s_programs_run_a_bundle_or_it_is_refused(
         (folder / PROGRAM).symlink_to(stored)
         for shard in network.programs["fp32"].shards:
             (folder / Path(shard.file).name).symlink_to(out / "model" / shard.file)
-        with gpu(read_program(folder)) as session:
+        with on_swiftshader(read_program(folder)) as session:
             found[network.role] = session.run(inputs(bundle, network.role))
     wanted = {role: outputs for role, outputs in on_cpu(bundle, known).items() if role in found}
     assert {"text_encoder", "unet", "vae_decoder"} <= set(wanted)

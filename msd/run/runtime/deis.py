@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, Double, refuse, require, settings_in, without
 from msd.run.runtime.dpm_solver import FEW, order_before, require_order, translated
 from msd.run.runtime.exponential import Kept, step_at
-from msd.run.runtime.sigmas import TrainedSigmas, point_of
+from msd.run.runtime.sigmas import Point, TrainedSigmas, point_of
 from msd.run.runtime.step import Step, StepTable, first_step, step_table
 
 OF_OTHERS = {"algorithm_type": dict.fromkeys(("dpmsolver", "dpmsolver++"), "deis")} | {
@@ -52,16 +52,19 @@ class Deis(TrainedSigmas):
     def table(self, steps: int, strength: float | None = None) -> StepTable:
         """Return the steps, or those for an image of a `strength`; raises BadConfig for impossible ones."""
         levels, first = self.levels(steps), first_step(steps, strength)
+        points = [*map(point_of, levels.sigmas)]
         indices = range(first, steps)
-        return step_table([self._step(levels.timesteps[i], levels.sigmas, i, first) for i in indices])
+        return step_table([self._step(levels.timesteps[i], levels.sigmas, points, i, first) for i in indices])
 
     def _final(self, sigmas: Double, training: Double) -> float:
         evenly = self.use_karras_sigmas or self.use_exponential_sigmas or self.use_beta_sigmas
         return float(sigmas[-1] if evenly else training[0])
 
-    def _step(self, timestep: float, sigmas: Sequence[float], i: int, first: int) -> Step:
-        here, there = point_of(sigmas[i]), point_of(sigmas[i + 1])
-        order = self._order(sigmas, i, first)
+    def _step(
+        self, timestep: float, sigmas: Sequence[float], points: Sequence[Point], i: int, first: int
+    ) -> Step:
+        here, there = points[i : i + 2]
+        order = self._order(points, i, first)
         rho = [sigmas[i - k] for k in range(order)]
         kept: Kept = tuple(
             there.alpha * integral_of_basis(rho, k, sigmas[i], sigmas[i + 1]) for k in range(order)
@@ -69,11 +72,11 @@ class Deis(TrainedSigmas):
         ratio = there.alpha / here.alpha
         return step_at(self.diffusion, timestep, here, ratio, kept, keeps_noise=True)
 
-    def _order(self, sigmas: Sequence[float], i: int, first: int) -> int:
+    def _order(self, points: Sequence[Point], i: int, first: int) -> int:
         """Return the order of step `i`, which is low in the beginning and may be at the end."""
-        steps = len(sigmas) - 1
+        steps = len(points) - 1
         left = steps - i if self.lower_order_final and steps < FEW else 3
-        return order_before([*map(point_of, sigmas)], i, first, min(self.solver_order, left))
+        return order_before(points, i, first, min(self.solver_order, left))
 
 
 def integral_of_basis(rho: Sequence[float], k: int, start: float, end: float) -> float:

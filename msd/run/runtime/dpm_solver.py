@@ -156,7 +156,7 @@ def order_before(points: Sequence[Point], i: int, first: int, most: int) -> int:
     Two steps may be at one level of noise where there are about as many steps as timesteps; there, diffusers'
     coefficients are not numbers.
     """
-    times = [point.logsnr for point in points[first : i + 2]]
+    times = [point.logsnr for point in points[max(first, i + 1 - most) : i + 2]]
     different = [later > earlier for earlier, later in pairwise(times)]
     usable = len([*takewhile(bool, reversed(different))])
     return max(1, min(most, usable, i - first + 1))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, settings_in, without
+from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, Double, settings_in, without
 from msd.run.runtime.euler import slope_at
 from msd.run.runtime.sigmas import NoiseLevels, VisitedSigmas
 from msd.run.runtime.step import Step, StepTable, first_step, step_table
@@ -70,8 +71,15 @@ def integral_of_basis(nodes: Sequence[float], k: int, start: float, end: float) 
     """
     if len({*nodes}) < len(nodes):
         return math.nan
-    places, weights = np.polynomial.legendre.leggauss(len(nodes))  # type: ignore[no-untyped-call]
+    places, weights = _quadrature(len(nodes))
     half = (end - start) / 2
     at = (start + end) / 2 + half * places
     values = [np.subtract(at, node) / (nodes[k] - node) for i, node in enumerate(nodes) if i != k]
     return float(half * np.sum(weights * np.prod(values, axis=0)))
+
+
+@cache
+def _quadrature(count: int) -> tuple[Double, Double]:
+    """Return the places and weights of Gauss's quadrature on -1 to 1."""
+    places, weights = np.polynomial.legendre.leggauss(count)  # type: ignore[no-untyped-call]
+    return places, weights

@@ -184,7 +184,7 @@ def start(settings: DistillationSettings) -> Accelerator:
     from accelerate import Accelerator, InitProcessGroupKwargs
 
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_deterministic_debug_mode("warn")  # as use_deterministic_algorithms, without torch.compile's 3 s
     torch.utils.deterministic.fill_uninitialized_memory = False  # we read nothing that we have not written
     torch.backends.cudnn.benchmark = False
     torch.backends.cuda.matmul.allow_tf32 = True
