@@ -13,10 +13,11 @@ from click.testing import CliRunner, Result
 from msd.bundle import Bundle, open_bundle
 from msd.cli import msd
 from msd.export.app.manifest import DEMO_NAME, describe
-from msd.models.demo.least_steps import LEAST_STEPS
+from msd.models.demo.least_steps import LEAST_STEPS, UNET_SHA256
 from tests.app_bundles import write_bundle
 
-WARNING = f"with fewer than {LEAST_STEPS} steps the demo may give other colours than asked"
+LEAST = LEAST_STEPS[UNET_SHA256]
+WARNING = f"with fewer than {LEAST} steps the demo may give other colours than asked"
 WEB = "--no-expected"
 
 
@@ -85,7 +86,7 @@ def test_fewer_steps_than_the_demo_needs_are_remarked_on(
 def test_the_page_offers_no_fewer_steps_than_the_demo_needs(demo_int8: Path, tmp_path: Path) -> None:
     run("export-web", demo_int8, tmp_path / "site")
     manifest = json.loads((tmp_path / "site/model/sd-manifest.json").read_text())
-    assert [schedule["count"] for schedule in manifest["schedules"]] == [20, LEAST_STEPS, 30]
+    assert [schedule["count"] for schedule in manifest["schedules"]] == [20, LEAST, 30]
 
 
 def test_a_checkpoint_whose_name_says_nothing_is_called_after_its_bundle(

@@ -10,11 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from PIL import Image
 from safetensors import safe_open
 
 import msd
 from msd.bundle import open_bundle
+from msd.cli.generate import generate
+from msd.models.demo import score
 from msd.models.demo.captions import captions
+from msd.models.demo.least_steps import LEAST_STEPS, XL_UNET_SHA256
 from scripts import demo_xl_checkpoint
 from scripts.demo_xl_checkpoint import TRAINED
 from scripts.lab import measure_demo_xl
@@ -105,3 +109,17 @@ def test_a_recipe_keeps_what_images_show(recipe: str, lost: float, converted: Co
     wanted = right(converted("float32"), CAPTIONS)
     assert wanted >= 0.97
     assert right(converted(recipe), CAPTIONS) >= wanted - lost
+
+
+@pytest.mark.parametrize(("missing", "warnings"), [(0, 0), (1, 1)])
+def test_fewer_steps_than_it_needs_are_remarked_on(
+    missing: int, warnings: int, converted: Converted, tmp_path: Path
+) -> None:
+    least, (text,) = LEAST_STEPS[XL_UNET_SHA256], captions("held-back", 1, 0)
+    image = tmp_path / "a.png"
+    words = [str(converted("gpu-w8")), "-p", text, "--steps", str(least - missing), "-o", str(image)]
+    run = CliRunner().invoke(generate, words, catch_exceptions=False)
+    assert run.exit_code == 0, run.output
+    assert run.stderr.count(f"with fewer than {least} steps the demo may give other colours") == warnings
+    if not warnings:
+        assert score(np.array(Image.open(image)), text) == 1

@@ -123,6 +123,14 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("unet", {"up_block_types": ["UpBlock2D"] * 3}, "but block_out_channels has 4 levels"),
     ("unet", {"down_block_types": "DownBlock2D"}, "a list with one entry for each level was expected"),
     ("unet", {"only_cross_attention": 0}, "only False is supported"),
+    ("unet", {"only_cross_attention": True}, "says only_cross_attention = True, but only False is supported"),
+    ("unet", {"only_cross_attention": None}, "only False is supported"),
+    (
+        "unet",
+        {"only_cross_attention": [False, True, False, False]},
+        "says only_cross_attention = [False, True, False, False], but only False is supported",
+    ),
+    ("unet", {"only_cross_attention": [False] * 3}, "there are 4 levels"),
     ("unet", {"addition_embed_type": "image"}, "addition_embed_type = 'image', but only None, text_time are"),
     ("unet", {"novelty": 3}, "says novelty = 3, but its meaning is unknown; only null is supported"),
     ("unet", {"attention_head_dim": [5, 10, 20]}, "there are 4 levels"),
@@ -134,6 +142,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("unet", {"layers_per_block": True}, "an integer from 1 to 16 was expected"),
     ("unet", {"transformer_layers_per_block": [[1], 1, 1, 1]}, "so that the way up must be given"),
     ("unet", {"cross_attention_dim": [1024, 768, 768, 768]}, "one number for all levels is supported"),
+    ("unet", {"cross_attention_dim": [1024] * 3}, "there are 4 levels"),
     ("unet", {"block_out_channels": [32] * 9}, "1 to 8 levels are supported"),
     ("unet", {"block_out_channels": [], "down_block_types": []}, "1 to 8 levels are supported"),
     ("unet", {"freq_shift": 160}, "the first must be even and above 320"),
@@ -164,11 +173,34 @@ def test_refusals(component: str, changes: dict[str, Any], message: str) -> None
     refuse(component, message, **changes)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("only_cross_attention", False),
+        ("attention_head_dim", 8),
+        ("cross_attention_dim", 768),
+        ("layers_per_block", 1),
+        ("transformer_layers_per_block", 2),
+    ],
+)
+def test_what_a_list_repeats_for_every_level_is_read_as_the_value(key: str, value: Any) -> None:
+    config = public("sd15")["unet"]
+    with torch.device("meta"):
+        one, every = (
+            diffusers.UNet2DConditionModel(**{**config, key: each}) for each in (value, [value] * 4)
+        )
+    shapes = [{name: each.shape for name, each in made.state_dict().items()} for made in (one, every)]
+    assert shapes[0] == shapes[1]
+    single, repeated = (UNetConfig.from_diffusers(dict(made.config), "unet") for made in (one, every))
+    assert single == repeated
+
+
 def test_unknown_keys_that_are_switched_off_are_ignored() -> None:
     config = {**public("sd21")["unet"], "novelty": None, "other": False, "_private": 7}
     assert UNetConfig.from_diffusers(config, "unet") == parsed(public("sd21"))[1]
 
 
+OFTEN_LEFT_OUT = "only_cross_attention", "sample_size", "time_cond_proj_dim", "novelty"
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
@@ -180,7 +212,7 @@ ANYTHING = st.recursive(
 def test_any_value_is_understood_or_refused(data: st.DataObject) -> None:
     component = data.draw(st.sampled_from(sorted(PARSERS)))
     config = public("sd21")[component]
-    key = data.draw(st.sampled_from(sorted({*config, "sample_size", "time_cond_proj_dim", "novelty"})))
+    key = data.draw(st.sampled_from(sorted({*config, *OFTEN_LEFT_OUT})))
     try:
         PARSERS[component]({**config, key: data.draw(ANYTHING)}, component)
     except MsdError as error:

@@ -1,4 +1,4 @@
-"""The remark on fewer steps than a model's colours need: the demo alone is known to need some."""
+"""The remark on fewer steps than a model needs: of the demo and the small XL of its scenes some are known."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ if TYPE_CHECKING:
 
 def least_steps(bundle: Bundle) -> int:
     """Return the fewest steps, from noise, that are known to give what a prompt asks for; 1 if none are."""
-    from msd.models.demo.least_steps import LEAST_STEPS, is_demo
+    from msd.models.demo.least_steps import least_steps as least_of
 
-    hashes = (file.sha256 for file in bundle.manifest.source.files.values())
-    return LEAST_STEPS if is_demo(hashes) else 1
+    return least_of(file.sha256 for file in bundle.manifest.source.files.values())
 
 
 def say_least_steps(bundle: Bundle, steps: int) -> None:
-    """Say where the demo is asked for fewer steps than its colours need."""
+    """Say where the demo is asked for fewer steps than it needs."""
     least = least_steps(bundle)
     if steps < least:
         say(f"warning: with fewer than {least} steps the demo may give other colours than asked", err=True)

@@ -173,6 +173,7 @@ class UNetConfig:
         added = _added_widths(read)
         channels = read.counts("block_out_channels", (320, 640, 1280, 1280))
         levels = len(channels)
+        read.refuse_true("only_cross_attention", levels)
         down = read.blocks("down_block_types", DOWN_BLOCKS, levels, ATTENTION_DOWN)
         up = read.blocks("up_block_types", UP_BLOCKS, levels, ATTENTION_UP)
         # diffusers calls the number of heads "attention_head_dim", for the sake of old files.
@@ -194,7 +195,7 @@ class UNetConfig:
             up_attention=up[::-1],
             heads=heads,
             middle=config.get("mid_block_type", "") is not None,
-            context_width=read.same_on_all("cross_attention_dim", 1280),
+            context_width=read.same_on_all("cross_attention_dim", 1280, levels),
             added=added,
             linear_projection=read.flag("use_linear_projection", False),
             groups=groups,
@@ -327,7 +328,6 @@ UNET_ONLY: dict[str, tuple[Any, ...]] = {
     "mid_block_type": ("UNetMidBlock2DCrossAttn", PLAIN_MIDDLE, None),
     "num_attention_heads": (None,),
     "num_class_embeds": (None,),
-    "only_cross_attention": (False,),
     "resnet_out_scale_factor": (1,),
     "resnet_skip_time_act": (False,),
     "resnet_time_scale_shift": ("default",),
@@ -350,6 +350,7 @@ UNET_READ = (
     "layers_per_block",
     "norm_eps",
     "norm_num_groups",
+    "only_cross_attention",
     "out_channels",
     "projection_class_embeddings_input_dim",
     "reverse_transformer_layers_per_block",

@@ -63,11 +63,12 @@ class Reader:
 
     def per_level(self, key: str, default: int, levels: int, most: int) -> tuple[int, ...]:
         """Return an integer from 1 to `most` for each level; a single one applies to all."""
-        value = self.config.get(key, default)
-        values = value if isinstance(value, list | tuple) else [value] * levels
-        if len(values) != levels:
-            self.wrong(key, value, f"there are {levels} levels")
-        return tuple(self._count(key, value, most) for value in values)
+        return tuple(self._count(key, value, most) for value in self._spread(key, default, levels))
+
+    def refuse_true(self, key: str, levels: int) -> None:
+        """Refuse a value that is not false; the file may repeat false for every level."""
+        if any(value is not False for value in self._spread(key, False, levels)):
+            self.wrong(key, self.config[key], "only False is supported")
 
     def per_block(self, key: str, counts: Sequence[int], most: int) -> tuple[tuple[int, ...], ...]:
         """Return integers from 1 to `most`, `counts` of them for each level: a single one applies to all."""
@@ -83,13 +84,12 @@ class Reader:
             made.append(tuple(self._count(key, value, most) for value in values))
         return tuple(made)
 
-    def same_on_all(self, key: str, default: int) -> int:
+    def same_on_all(self, key: str, default: int, levels: int) -> int:
         """Return an integer from 1; the file may repeat it for every level."""
-        value = self.config.get(key, default)
-        values = value if isinstance(value, list | tuple) else [value]
-        if not values or any(v != values[0] for v in values):
-            self.wrong(key, value, "one number for all levels is supported")
-        return self._count(key, values[0], WIDEST)
+        first, *others = self.per_level(key, default, levels, WIDEST)
+        if any(value != first for value in others):
+            self.wrong(key, self.config[key], "one number for all levels is supported")
+        return first
 
     def size(self, key: str, default: int) -> tuple[int, int]:
         """Return a height and a width; a single number means both."""
@@ -154,6 +154,14 @@ class Reader:
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
             self.wrong(key, value, f"an integer from 1 to {most} was expected")
         return value
+
+    def _spread(self, key: str, default: Any, levels: int) -> list[Any]:
+        """Return a value for each level; a single one applies to all."""
+        value = self.config.get(key, default)
+        values = list(value) if isinstance(value, list | tuple) else [value] * levels
+        if len(values) != levels:
+            self.wrong(key, value, f"there are {levels} levels")
+        return values
 
     def _listed(self, key: str, default: Sequence[Any]) -> list[Any]:
         value = self.config.get(key, default)

@@ -6,14 +6,17 @@ for the other process.
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any
+
+import numpy as np
 
 LEAST = 4096
 """The fewest bytes of an array that goes through the mapped memory."""
@@ -41,7 +44,7 @@ class Channel:
                 apart.append(raw)
             return raw.nbytes < LEAST
 
-        text = pickle.dumps(message, pickle.HIGHEST_PROTOCOL, buffer_callback=is_small)
+        text = _pickled(message, is_small)
         self._sending.write(apart)
         is_first = bool(apart) and not self._is_shared
         self._connection.send((text, [raw.nbytes for raw in apart], is_first))
@@ -60,6 +63,22 @@ class Channel:
         """Free the memory."""
         self._sending.close()
         self._receiving.close()
+
+
+class _Pickler(pickle.Pickler):
+    """Hands the bytes of every array to `buffer_callback`: pickle itself puts those with gaps in the text."""
+
+    def reducer_override(self, value: object) -> Any:
+        if type(value) is not np.ndarray or value.dtype.hasobject or value.flags.forc:
+            return NotImplemented
+        return np.ascontiguousarray(value).__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+
+
+def _pickled(message: object, is_small: Callable[[pickle.PickleBuffer], bool]) -> bytes:
+    """Return a message without the buffers that are not small."""
+    text = io.BytesIO()
+    _Pickler(text, pickle.HIGHEST_PROTOCOL, buffer_callback=is_small).dump(message)
+    return text.getvalue()
 
 
 class _Memory:
