@@ -22,6 +22,7 @@ from msd.run.runners.swiftshader import cache_folder
 from tests.android_projects import Projects, write_projects
 from tests.app_bundles import write_app
 from tests.costs import Stopwatch, longest_first, read_costs
+from tests.deadline import count_left_out, require_time
 from tests.deliveries import Deliveries, export_all
 from tests.jvm import Jvm, start
 from tests.selection import Part, Selection, changed_files, joining, read_table
@@ -85,8 +86,16 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["joined"] = sorted(node.config.stash[SELECTION].joined)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Begin no test after the time that is set for all."""
+    require_time()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say which files joined what make test runs."""
+    """Say which files joined what make test runs, and how many tests had no turn."""
+    if left := count_left_out(terminalreporter.stats.get("skipped", ())):
+        terminalreporter.line(f"{left} tests had no turn: the time was up")
     if joined := sorted(config.stash[SELECTION].joined):
         terminalreporter.line(f"ran whole for what changed since main: {', '.join(joined)}")
 

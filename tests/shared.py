@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 KEPT = "SHARED_TEST_FOLDERS"
-"""The environment's name of a folder that several runs of the same code share; without it each has its own."""
+"""The environment's name of a folder that several runs of the same code share; others have their own."""
 
 
 def shared_root(factory: pytest.TempPathFactory) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,9 @@ def test_failures_and_errors_are_failed(tmp_path: Path) -> None:
 def test_a_part_that_did_not_finish_is_named(tmp_path: Path) -> None:
     code, _, lines = run(tmp_path, {"test": "Killed", "test-rest": REST}, "test")
     assert (code, lines[-2:]) == (1, ["make test did not finish", "4 passed, 0 failed"])
+
+
+def test_the_rest_ends_in_time(tmp_path: Path) -> None:
+    _, _, lines = run(tmp_path, {"test": QUICK, "test-rest": "the rest's end: $TESTS_UNTIL"})
+    (until,) = (int(line.rsplit(" ", 1)[1]) for line in lines if "end: " in line)
+    assert 4000 < until - time.time() < 4600
