@@ -48,6 +48,18 @@ def test_a_program_that_is_read_again_computes_the_same(
         np.testing.assert_array_equal(session.run({"x": x})["y"], x * NUMBERS.reshape(10, 100))
 
 
+def test_a_program_that_is_loaded_again_compiles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(product(), tmp_path)
+    x = np.linspace(-1, 1, 1000, dtype=np.float32).reshape(10, 100)
+    with Session(read_program(tmp_path), device()) as session:
+        first = session.run({"x": x})["y"]
+    monkeypatch.setattr(device().wgpu, "create_compute_pipeline", None)
+    with Session(read_program(tmp_path), device()) as session:
+        np.testing.assert_array_equal(session.run({"x": x})["y"], first)
+
+
 def test_activations_in_several_buffers_compute_the_same(tmp_path: Path) -> None:
     """x, its square and the sum of both live together, and no buffer has room for two of them."""
     gpu = replace(device().gpu, buffer_bytes=4096)

@@ -52,23 +52,23 @@ class StoredTensors:
 class _Choice:
     """A way to read a folder's weights: an index, all shards, or one file."""
 
+    stem: str
+    """What the names of its files begin with."""
     variant: str
     suffix: str
-    is_usual: bool
-    """Whether the files are named as diffusers and transformers name them."""
     files: tuple[Path, ...] = ()
     index: Path | None = None
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether the files are named as diffusers and transformers name them."""
+        return self.stem in STEMS
 
     @property
     def rank(self) -> tuple[Any, ...]:
         """The order of preference: least first."""
         known = BEST.index(self.variant) if self.variant in BEST else len(BEST) + (self.variant == LAST)
         return not self.is_usual, known, self.suffix != SAFE, self.index is not None, self.shown
-
-    @property
-    def stem(self) -> str:
-        """What the names of its files begin with."""
-        return self.shown.partition(".")[0].partition("-0")[0]
 
     @property
     def shown(self) -> str:
@@ -139,20 +139,20 @@ def _named(folder: Path, names: Sequence[str], is_other: Callable[[Path], bool])
     for name in names:
         path = folder / name
         if match := INDEX.fullmatch(name):
-            variant, usual = match["before"] or match["after"] or "", match["stem"] in STEMS
-            found.append(_Choice(variant, match["suffix"], usual, index=path))
+            variant = match["before"] or match["after"] or ""
+            found.append(_Choice(match["stem"], variant, match["suffix"], index=path))
         elif match := NAME.fullmatch(name):
             variant = match["before"] or match["after"] or ""
             if match["number"]:
                 key = match["stem"], variant, match["suffix"], int(match["count"])
                 shards.setdefault(key, {})[int(match["number"])] = path
             elif match["stem"] in STEMS or is_other(path):
-                found.append(_Choice(variant, match["suffix"], match["stem"] in STEMS, (path,)))
+                found.append(_Choice(match["stem"], variant, match["suffix"], (path,)))
     indexed = {(each.variant, each.suffix) for each in found if each.index}
     for (stem, variant, suffix, count), files in shards.items():
         if (variant, suffix) not in indexed:
             _require_all(folder, files, count)
-            found.append(_Choice(variant, suffix, stem in STEMS, tuple(files[n] for n in sorted(files))))
+            found.append(_Choice(stem, variant, suffix, tuple(files[n] for n in sorted(files))))
     return found
 
 
