@@ -194,11 +194,11 @@ def stepped(theirs: Any, output: Float, timestep: Any, latent: Float, added: Flo
     """Return the next latents by a scheduler of diffusers, which adds the noise `added` where it adds any."""
     import torch
 
-    module = type(theirs).__module__
-    theirs.noise_sampler = lambda *sigmas: torch.from_numpy(added)
-    with mock.patch(
-        f"{module}.randn_tensor", lambda *shape, **settings: torch.from_numpy(added), create=True
-    ):
+    def drawn(*shape: Any, **settings: Any) -> Any:
+        return torch.from_numpy(added)
+
+    theirs.noise_sampler = drawn
+    with mock.patch(f"{type(theirs).__module__}.randn_tensor", drawn, create=True):
         step = theirs.step(torch.from_numpy(output), timestep, torch.from_numpy(latent), **eta)
     result: Float = step.prev_sample.numpy()
     return result
