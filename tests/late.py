@@ -22,6 +22,8 @@ class Late:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # pytest asks each name of a module whether it is a fixture
+            raise AttributeError(name)
         return getattr(import_module(self._name), name)
 
 

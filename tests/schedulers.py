@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -125,7 +128,13 @@ def diffusers_scheduler(
 
 
 def made(kind: Any, config: dict[str, Any]) -> Any:
-    """Return a scheduler of diffusers; some compute all training timesteps when made, here a few of them.
+    """Return a scheduler of diffusers, a copy of the one that was made first with the same settings."""
+    return deepcopy(_made(kind, json.dumps(config, sort_keys=True)))
+
+
+@cache
+def _made(kind: Any, config: str) -> Any:
+    """Return a new scheduler; some compute all training timesteps when made, here a few of them.
 
     Whoever draws calls `set_timesteps` again, which replaces them.
     """
@@ -135,7 +144,7 @@ def made(kind: Any, config: dict[str, Any]) -> Any:
         compute(scheduler, min(steps, 8), *more, **named)
 
     with mock.patch.object(kind, "set_timesteps", few):
-        return kind.from_config(config)
+        return kind.from_config(json.loads(config))
 
 
 def diffusers_class(name: str) -> Any:
@@ -185,9 +194,11 @@ def stepped(theirs: Any, output: Float, timestep: Any, latent: Float, added: Flo
     """Return the next latents by a scheduler of diffusers, which adds the noise `added` where it adds any."""
     import torch
 
-    module = type(theirs).__module__
-    theirs.noise_sampler = lambda *sigmas: torch.from_numpy(added)
-    with mock.patch(f"{module}.randn_tensor", return_value=torch.from_numpy(added), create=True):
+    def drawn(*shape: Any, **settings: Any) -> Any:
+        return torch.from_numpy(added)
+
+    theirs.noise_sampler = drawn
+    with mock.patch(f"{type(theirs).__module__}.randn_tensor", drawn, create=True):
         step = theirs.step(torch.from_numpy(output), timestep, torch.from_numpy(latent), **eta)
     result: Float = step.prev_sample.numpy()
     return result

@@ -197,6 +197,25 @@ def test_offline_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         find_litert("nightly")
 
 
+@pytest.mark.parametrize("found", [True, False])
+def test_pip_is_the_one_that_is_here_or_else_the_environments(
+    found: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[tuple[str, ...]] = []
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        ran.append(command)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(environment, "find_spec", lambda name: object() if found else None)
+    monkeypatch.setattr(environment, "_run", run)
+    environment._install(tmp_path, "x==9")
+    here, there = sys.executable, str(tmp_path / "bin/python")
+    assert ran[0] == (here, "-m", "venv", *(["--without-pip"] if found else []), str(tmp_path))
+    pip = (here, "-m", "pip", "--python", there) if found else (there, "-m", "pip")
+    assert ran[1][: len(pip) + 1] == (*pip, "install")
+
+
 def test_a_folder_without_litert_is_refused(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     with pytest.raises(NoDelegate, match="bare has no ai-edge-litert; install it there, or name a version"):

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from msd.conversion.sources.binding import bind
+from msd.conversion.sources.binding import bind, unexpected
 from msd.errors import BadCheckpoint
 from msd.graph.ir.weights import Weights
 from msd.models.structure import VariableSpec
@@ -37,8 +37,9 @@ def tensors() -> dict[str, Weights]:
 
 def test_each_variable_gets_its_tensor_in_its_layout() -> None:
     weights = tensors()
-    binding = bind("unet", VARIABLES, {**weights, "spare.weight": weights["norm.bias"]})
-    assert binding.unexpected == ("spare.weight",)
+    more = {**weights, "spare.weight": weights["norm.bias"]}
+    binding = bind("unet", VARIABLES, more)
+    assert binding.unexpected == unexpected("unet", VARIABLES, more) == ("spare.weight",)
     assert {key: w.shape for key, w in binding.weights.items()} == {k: v.shape for k, v in VARIABLES.items()}
     loaded = {key: w.load() for key, w in binding.weights.items()}
     np.testing.assert_array_equal(loaded["x0"], weights["conv.weight"].load().transpose(2, 3, 1, 0))
@@ -62,8 +63,9 @@ def test_a_linear_layer_may_be_a_convolution_of_one_cell() -> None:
 def refuse(message: str, **changes: Weights | None) -> None:
     weights = {**tensors(), **{name.replace("_", "."): w for name, w in changes.items()}}
     present = {name: w for name, w in weights.items() if w is not None}
-    with pytest.raises(BadCheckpoint, match=re.escape(message)):
-        bind("unet", VARIABLES, present)
+    for read in (bind, unexpected):
+        with pytest.raises(BadCheckpoint, match=re.escape(message)):
+            read("unet", VARIABLES, present)
 
 
 def test_missing_tensors_are_named() -> None:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msd.compress.pruning.recorded import prune_as_recorded
 from msd.conversion.job import Job
-from msd.conversion.sources.binding import Binding, bind, some
+from msd.conversion.sources.binding import bind, some, unexpected
 from msd.graph.ir import Model
 from msd.graph.ir.weights import Weights
 from msd.graph.rewrite import apply
 from msd.graph.tflite.traced import parse_traced
-from msd.models.structure import Structure
+from msd.models.structure import Structure, VariableSpec
 
 INTERFACE = ("feed_timestep_embedding",)
 """Rewrites that change the inputs of a network."""
@@ -22,7 +22,7 @@ def traced_model(job: Job, name: str) -> Model:
 
     It lacks what its checkpoint was trained without.
     """
-    model = with_weights(job.structure(name), _bound(job, name).weights)
+    model = with_weights(job.structure(name), bind(*_to_bind(job, name)).weights)
     if record := job.checkpoint.pruned.get(name):
         prune_as_recorded(model.main, name, record)
     return model
@@ -35,16 +35,17 @@ def unread_tensors(job: Job, names: Iterable[str]) -> Iterator[str]:
     """
     for name in names:
         left_out = getattr(job.checkpoint.configs[name], "unread", ())
-        unexpected = _bound(job.variants(name)[0], name).unexpected
-        if unread := [each for each in unexpected if not each.startswith(left_out)]:
+        others = unexpected(*_to_bind(job.variants(name)[0], name))
+        if unread := [each for each in others if not each.startswith(left_out)]:
             files = ", ".join(job.checkpoint.weight_files[name][:3])
             yield f"{name} has no place for {some(unread)} of {files}, which its configuration does not name"
 
 
-def _bound(job: Job, name: str) -> Binding:
+def _to_bind(job: Job, name: str) -> tuple[str, dict[str, VariableSpec], Mapping[str, Weights]]:
+    """Return what a component is in messages, its variables, and the tensors of its checkpoint."""
     checkpoint = job.checkpoint
     where = f"{name} of {checkpoint.name} ({', '.join(checkpoint.weight_files[name][:3])})"
-    return bind(where, job.structure(name).variables, checkpoint.weights[name])
+    return where, job.structure(name).variables, checkpoint.weights[name]
 
 
 def traced_model_for_file(job: Job, name: str) -> Model:

@@ -39,15 +39,35 @@ def bind(component: str, variables: Mapping[str, VariableSpec], weights: Mapping
     Messages begin with `component`. Raises BadCheckpoint naming the tensors that are missing, or the first
     whose shape or dtype is wrong.
     """
+    places = _places(component, variables, weights)
+    bound_weights = {key: place.take(component, weights[place.name]) for key, place in places.items()}
+    return Binding(bound_weights, _others(places, weights))
+
+
+def unexpected(
+    component: str, variables: Mapping[str, VariableSpec], weights: Mapping[str, Weights]
+) -> tuple[str, ...]:
+    """Return the names of the tensors that remain, as `bind` does, and raise what it raises."""
+    places = _places(component, variables, weights)
+    for place in places.values():
+        place.fitted(component, weights[place.name])
+    return _others(places, weights)
+
+
+def _places(
+    component: str, variables: Mapping[str, VariableSpec], weights: Mapping[str, Weights]
+) -> dict[str, _Place]:
     places = {key: _place(spec) for key, spec in variables.items()}
     missing = [place.name for place in places.values() if place.name not in weights]
     if missing:
         raise BadCheckpoint(f"{component} lacks {some(missing)}, which its configuration requires")
-    bound_weights = {key: place.take(component, weights[place.name]) for key, place in places.items()}
-    names = {place.name for place in places.values()}
-    if len(names) != len(places):
+    if len({place.name for place in places.values()}) != len(places):
         raise ValueError(f"two variables of {component} would be the same tensor")
-    return Binding(bound_weights, tuple(sorted(weights.keys() - names)))
+    return places
+
+
+def _others(places: Mapping[str, _Place], weights: Mapping[str, Weights]) -> tuple[str, ...]:
+    return tuple(sorted(weights.keys() - {place.name for place in places.values()}))
 
 
 @dataclass(frozen=True)
@@ -58,8 +78,8 @@ class _Place:
     shape: tuple[int, ...]
     axes: tuple[int, ...]
 
-    def take(self, component: str, weights: Weights) -> Weights:
-        """Return `weights` as the variable takes them; raises BadCheckpoint where they do not fit."""
+    def fitted(self, component: str, weights: Weights) -> Weights:
+        """Return `weights` in the shape of the tensor; raises BadCheckpoint where they do not fit."""
         where = f"{component}'s tensor {self.name}"
         if (*weights.shape, 1, 1) == self.shape:  # keras-cv has some linear layers as convolutions
             weights = weights.reshape(self.shape)
@@ -70,13 +90,18 @@ class _Place:
             )
         if weights.dtype != np.float32:
             raise BadCheckpoint(f"{where} is {weights.dtype}, and only floating-point weights are supported")
+        return weights
+
+    def take(self, component: str, weights: Weights) -> Weights:
+        """Return `weights` as the variable takes them; raises BadCheckpoint where they do not fit."""
+        where = f"{component}'s tensor {self.name}"
 
         def finite(array: Array) -> Array:
             if not np.isfinite(array).all():
                 raise BadCheckpoint(f"{where} holds values that are not finite (NaN or infinity)")
             return array
 
-        checked = replace(weights.map_each("finite", finite), sources=(self.name,))
+        checked = replace(self.fitted(component, weights).map_each("finite", finite), sources=(self.name,))
         return checked if self.axes == tuple(range(len(self.axes))) else checked.transpose(self.axes)
 
 

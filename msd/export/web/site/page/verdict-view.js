@@ -9,7 +9,7 @@ import { canShare, save, share } from './share.js';
  * @typedef {import('./work.js').Work} Work
  */
 
-/** Runs of each network; the median counts. */
+/** Runs of each network at most; the median counts. */
 const REPEATS = 5;
 
 /** Facts in sentences. */
@@ -111,11 +111,16 @@ function networkCard(network) {
     dispatches === null ? ['Partitions', partitions] : ['Dispatches', dispatches],
     ['Opened in', open_ms === null ? null : shortTime(open_ms)],
     ['First run', first_ms === null ? null : shortTime(first_ms)],
-    [`Median of ${runs_ms.length} runs`, runs_ms.length ? shortTime(median(runs_ms)) : null],
+    [later(runs_ms), runs_ms.length ? shortTime(median(runs_ms)) : null],
     ['Agreement (PSNR)', agreement(network)],
     ['GPU memory', gpu_bytes === null ? null : size(gpu_bytes)],
     ['Not on the GPU', log.length ? log.join(' ') : null],
   ]);
+}
+
+/** @param {number[]} runs */
+function later({ length }) {
+  return length === 1 ? 'Second run' : `Median of ${length} runs`;
 }
 
 /**
