@@ -199,6 +199,33 @@ def test_every_command_refuses_a_device(
     assert Path(option).is_char_device()
 
 
+FOLDERS = [
+    ("compare", "bundle", "bundle", "--prompts", "prompts.txt"),
+    ("regress", "demo", "bundle"),
+    ("export-android", "bundle"),
+    ("export-files", "bundle"),
+    ("export-web", "bundle"),
+]
+
+
+@pytest.mark.parametrize("command", FOLDERS, ids=lambda words: words[0])
+def test_nothing_else_is_written_into_converted_files_or_the_root(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An export into the folder that it exports would leave a folder that is both."""
+    write_bundle(tmp_path / "bundle")
+    (tmp_path / "prompts.txt").write_text("a star")
+    monkeypatch.chdir(tmp_path)
+    before = names(tmp_path / "bundle")
+    into = run(*command, "-o", "bundle", "--force")
+    last = "error: bundle is a folder that msd-convert wrote; give another one"
+    assert (into.exit_code, into.stderr.splitlines()[-1]) == (1, last)
+    assert names(tmp_path / "bundle") == before
+    root = run(*command, "-o", "/", "--force")
+    last = "error: / is the root of the file system; give a folder in it"
+    assert (root.exit_code, root.stderr.splitlines()[-1]) == (1, last)
+
+
 def run(*words: str) -> Result:
     return CliRunner().invoke(msd, words)
 
