@@ -21,8 +21,10 @@ from click.testing import CliRunner, Result
 from msd.cli import msd
 from msd.errors import OutputExists, OutputUnwritable
 from msd.files.atomic import atomic_write
+from msd.files.publication import staged
 from msd.files.scratch import scratch_folder
 from msd.files.targets import require_writable
+from msd.files.unwritable import raises_unwritable
 from tests.app_bundles import write_bundle
 from tests.tiny_disk import tiny_disk
 
@@ -305,3 +307,13 @@ def test_scratch_of_a_killed_run_goes_with_the_next(around: Path) -> None:
             assert ours.parent.stat().st_mode & 0o77 == 0
     assert names(around) == ["msd-scratch-mine"]
     assert (around / "msd-scratch-mine" / "file").read_text() == "mine"
+
+
+def test_an_error_on_a_file_of_a_folder_names_the_place_that_it_is_for(tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    with (
+        pytest.raises(OutputUnwritable, match=f"^cannot write {out}/a.png: no space$"),
+        staged(out) as staging,
+        raises_unwritable(out, staging),
+    ):
+        raise OutputUnwritable(f"cannot write {staging / 'a.png'}: no space")
