@@ -18,6 +18,7 @@ from types import TracebackType
 from msd.errors import DelegateFailed
 from msd.files.scratch import scratch_folder
 from msd.run.runners.channel import Channel
+from msd.run.runners.driver_cache import DriverCache
 from msd.run.runners.memory_sampler import descendants, resident
 from msd.run.runners.messages import Done, Refused, Reply
 
@@ -66,14 +67,21 @@ class Child:
     """One child process, with `environment` added to its own, running `main` of the module `worker`.
 
     `log` has all output of it and its libraries. `peak` is the peak resident memory in bytes, of it and the
-    processes it started, sampled every `PATIENCE` seconds.
+    processes it started, sampled every `PATIENCE` seconds. `cache` is where a GPU's driver keeps what the
+    process compiles, None for the driver's own place.
     """
 
     def __init__(
-        self, environment: Mapping[str, str], bounds: Bounds, worker: str = "msd.run.runners.worker"
+        self,
+        environment: Mapping[str, str],
+        bounds: Bounds,
+        worker: str = "msd.run.runners.worker",
+        cache: DriverCache | None = None,
     ) -> None:
         self.bounds, self.peak, self._unread = bounds, 0, 0
+        self.cache = cache or DriverCache()
         with ExitStack() as ours, ExitStack() as theirs:
+            ours.callback(self.cache.close)
             folder = ours.enter_context(scratch_folder())
             self._log = folder / "native.log"
             self._connection, connection = Pipe()
@@ -87,7 +95,7 @@ class Child:
             log = theirs.enter_context(self._log.open("wb"))
             self.process = subprocess.Popen(
                 self._command(worker, connection.fileno(), lifeline),
-                env=_environment(self._inherited() | {**environment}, folder),
+                env=_environment(self._inherited() | {**environment} | self.cache.environment, folder),
                 pass_fds=[connection.fileno(), lifeline],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -102,9 +110,21 @@ class Child:
 
     def ask(self, request: object) -> Done:
         """Return the child's answer; raises ChildLost or ChildRefused."""
-        try:
+        self.tell(request)
+        return self.answer()
+
+    def tell(self, request: object) -> None:
+        """Send a request and do not wait; a child that has died is noticed when it should answer."""
+        with suppress(ConnectionError):
             self._send(request)
-            self._unread += 1  # also where this is interrupted, so that the next request ignores the answer
+        self._unread += 1
+
+    def answer(self) -> Done:
+        """Return the answer to the last request; raises ChildLost or ChildRefused.
+
+        Answers to earlier ones, which were told or interrupted, are ignored.
+        """
+        try:
             until = monotonic() + self.bounds.seconds
             while self._unread:
                 self._wait(until)
@@ -115,12 +135,6 @@ class Child:
         if isinstance(reply, Refused):
             raise ChildRefused(reply.words)
         return reply
-
-    def tell(self, request: object) -> None:
-        """Send a request and ignore its answer; a child that has died is noticed when it is asked."""
-        with suppress(ConnectionError):
-            self._send(request)
-            self._unread += 1
 
     @property
     def lives(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -12,9 +11,9 @@ from msd.errors import BadConfig, DelegateFailed, MsdError
 from msd.gpu.gpu_api import choose_api
 from msd.run.runners import adapter
 from msd.run.runners.backend import Backend
-from msd.run.runners.backends import litert_cpu
+from msd.run.runners.checks import check
 from msd.run.runners.child import Bounds, Child, ChildLost
-from msd.run.runners.interpreter import check
+from msd.run.runners.driver_cache import DriverCache
 from msd.run.runners.messages import LoadOnWebGpu, MeasurePeaks, OpenGpu, TimeModel
 from msd.run.runners.process_runner import ProcessRunner
 from msd.run.runners.processes import Processes
@@ -41,14 +40,18 @@ class WebGpuProcess(ProcessRunner):
         api = choose_api(conditions.gpu_api)
         self.precision, self.adapter = conditions.precision, conditions.adapter or adapter.find()
         bounds = Bounds.of(conditions.seconds or SECONDS, conditions.memory, conditions.stop)
-        load = partial(LoadOnWebGpu, path, conditions.precision, without, api)
+        load = LoadOnWebGpu(path, conditions.precision, without, api)
         self._processes = conditions.processes
-        super().__init__(path, lambda signature: load(), bounds, self.adapter.environment)
+        super().__init__(path, load, bounds, self.adapter.environment)
 
     def start(self, environment: Mapping[str, str], bounds: Bounds) -> Child:
         """Return a process that was started ahead, where there is one, else one that is just started."""
-        ahead = self._processes.take(bounds) if self._processes else None
-        return ahead or super().start(environment, bounds)
+        network = self.path.stem
+        if self._processes and (ahead := self._processes.take(bounds, network)):
+            return ahead
+        cache = DriverCache.claimed(network)
+        cache.note(network)
+        return Child(environment, bounds, cache=cache)
 
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
@@ -98,8 +101,23 @@ def processes_ahead(conditions: Conditions, count: int) -> Processes | None:
         opening = OpenGpu(conditions.precision, choose_api(conditions.gpu_api))
     except BadConfig:
         return None  # the first file says why
-    found = conditions.adapter or adapter.remembered()
-    return Processes(count, found.environment, opening) if found else None
+    driver = conditions.adapter or adapter.first_driver()
+    if driver is None:
+        return None
+    processes = Processes(count, driver.environment)
+    # Whether the driver works is found out while Python starts there.
+    if isinstance(driver, adapter.Driver) and not adapter.is_remembered(driver):
+        processes.close()
+        return None
+    processes.open_gpu(opening)
+    return processes
+
+
+def cpu() -> Backend:
+    """Return the backend for files that are for the CPU."""
+    from msd.run.runners.backends import litert_cpu  # loads what starts no process on a GPU
+
+    return litert_cpu.BACKEND
 
 
 BACKEND = Backend(
@@ -108,5 +126,5 @@ BACKEND = Backend(
     ahead=processes_ahead,
     takes=frozenset({"precision", "gpu_api"}),
     needs_adapter=True,
-    for_cpu=litert_cpu.BACKEND,
+    for_cpu=cpu,
 )
