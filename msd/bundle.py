@@ -13,13 +13,14 @@ manifest.json            this module's `Manifest`; `open_bundle` reads such a fo
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from msd.bounds import MOST_GUIDANCE, MOST_STEPS
-from msd.errors import BadBundle, BadConfig
+from msd.errors import BadBundle, BadConfig, OutputExists
 from msd.files import schema
 from msd.files.names import require_text
 from msd.files.publication import complete
@@ -280,6 +281,13 @@ def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:
     for component in bundle.manifest.components.values():
         _check_file(folder / component.file, component, verify)
     return bundle
+
+
+def require_no_bundle(out: Path) -> None:
+    """Raise OutputExists where `out` is a folder of converted files: nothing else is written into one."""
+    with suppress(BadBundle):
+        load_manifest(out / MANIFEST)
+        raise OutputExists(f"{out} is a folder that msd-convert wrote; give another one")
 
 
 def load_manifest(path: Path) -> Manifest:

@@ -140,6 +140,18 @@ def test_many_files_keep_readable_tables(
     assert "swiftshader" not in result.stdout
 
 
+def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    base = tiny_models.save("whole", tmp_path)
+    files = [tmp_path / folder / "unet.tflite" for folder in ("old", "new")]
+    for file in files:
+        file.parent.mkdir()
+        shutil.copy(base, file)
+    result = call("--no-run", base, *files)
+    table = result.stdout.partition("\n\n")[0].replace("\n", "")
+    assert all(str(file).replace("-", "") in "".join(table.split()).replace("-", "") for file in files)
+    assert str(base) not in table
+
+
 def test_rules_alone_start_no_delegate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("msd.run.runners.adapter.find", None)
     result = call(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file, save_file
 
 from msd.errors import BadCheckpoint
 from msd.run.runtime.image import GeneratedImage
-from msd.train.comparison.clip_score import clip_scores
+from msd.train.comparison.clip_score import clip_scores, require_clip
 from tests.checkpoints import TINY, write
 from tests.late import transformers
 
@@ -91,3 +93,21 @@ def test_a_pickle_is_refused(clip: Path, tmp_path: Path) -> None:
     torch.save(transformers.CLIPModel.from_pretrained(clip).state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(BadCheckpoint, match="cannot be read"):
         clip_scores(tmp_path, [images(1, 0)], batch=1, device="cpu")
+
+
+def test_a_model_that_lacks_weights_is_refused(clip: Path, tmp_path: Path) -> None:
+    """transformers draws what is missing at random, and the scores would be of nothing."""
+    folder = shutil.copytree(clip, tmp_path / "clip")
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["text_projection.weight"]
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(BadCheckpoint, match=r"its weights lack 1 tensors, the first text_projection\.weight"):
+        clip_scores(folder, [images(1, 0)], batch=1, device="cpu")
+
+
+def test_another_folder_is_refused_before_images_are_generated(clip: Path, tmp_path: Path) -> None:
+    require_clip(clip)
+    with pytest.raises(BadCheckpoint, match=r"its config\.json cannot be read"):
+        require_clip(tmp_path)
+    with pytest.raises(BadCheckpoint, match="is 'clip_text_model' and should be 'clip'"):
+        require_clip(clip.with_name("checkpoint") / "text_encoder")

@@ -42,7 +42,8 @@ def test_each_kind_of_failure_has_a_sentence_for_users(app: Jvm, tmp_path: Path)
 
 def test_each_kind_of_remark_has_a_sentence_for_users(app: Jvm, tmp_path: Path) -> None:
     seen = app.ask("remarks", home=str(tmp_path))
-    assert len(set(seen.values())) == len(seen) == 7
+    assert len(set(seen.values())) == len(seen) == 8
+    assert seen["idle"] == "This picture steers in no step: canny"
     assert seen["text"] == "These have no special meaning here: <lora:a:1>"
     assert seen["words"] == "The model hardly knows these words: a, b, c and 2 more"
     assert seen["cut"] == "The prompt is too long. This was cut: the end"

@@ -21,8 +21,10 @@ from click.testing import CliRunner, Result
 from msd.cli import msd
 from msd.errors import OutputExists, OutputUnwritable
 from msd.files.atomic import atomic_write
+from msd.files.publication import staged
 from msd.files.scratch import scratch_folder
 from msd.files.targets import require_writable
+from msd.files.unwritable import raises_unwritable
 from tests.app_bundles import write_bundle
 from tests.tiny_disk import tiny_disk
 
@@ -199,6 +201,33 @@ def test_every_command_refuses_a_device(
     assert Path(option).is_char_device()
 
 
+FOLDERS = [
+    ("compare", "bundle", "bundle", "--prompts", "prompts.txt"),
+    ("regress", "demo", "bundle"),
+    ("export-android", "bundle"),
+    ("export-files", "bundle"),
+    ("export-web", "bundle"),
+]
+
+
+@pytest.mark.parametrize("command", FOLDERS, ids=lambda words: words[0])
+def test_nothing_else_is_written_into_converted_files_or_the_root(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An export into the folder that it exports would leave a folder that is both."""
+    write_bundle(tmp_path / "bundle")
+    (tmp_path / "prompts.txt").write_text("a star")
+    monkeypatch.chdir(tmp_path)
+    before = names(tmp_path / "bundle")
+    into = run(*command, "-o", "bundle", "--force")
+    last = "error: bundle is a folder that msd-convert wrote; give another one"
+    assert (into.exit_code, into.stderr.splitlines()[-1]) == (1, last)
+    assert names(tmp_path / "bundle") == before
+    root = run(*command, "-o", "/", "--force")
+    last = "error: / is the root of the file system; give a folder in it"
+    assert (root.exit_code, root.stderr.splitlines()[-1]) == (1, last)
+
+
 def run(*words: str) -> Result:
     return CliRunner().invoke(msd, words)
 
@@ -278,3 +307,13 @@ def test_scratch_of_a_killed_run_goes_with_the_next(around: Path) -> None:
             assert ours.parent.stat().st_mode & 0o77 == 0
     assert names(around) == ["msd-scratch-mine"]
     assert (around / "msd-scratch-mine" / "file").read_text() == "mine"
+
+
+def test_an_error_on_a_file_of_a_folder_names_the_place_that_it_is_for(tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    with (
+        pytest.raises(OutputUnwritable, match=f"^cannot write {out}/a.png: no space$"),
+        staged(out) as staging,
+        raises_unwritable(out, staging),
+    ):
+        raise OutputUnwritable(f"cannot write {staging / 'a.png'}: no space")

@@ -182,6 +182,7 @@ def test_json_is_strict_and_says_what_the_properties_say() -> None:
 
 
 LOST: dict[str, Any] = {"failure": "its process crashed", "crashed": True, "outputs": (), "delegated": 0}
+PARTLY: dict[str, Any] = {"delegated": 2}
 FAR: dict[str, Any] = {"outputs": (distance("y", np.float32([4, 1]), np.float32([1, 4])),)}
 
 
@@ -191,6 +192,7 @@ FAR: dict[str, Any] = {"outputs": (distance("y", np.float32([4, 1]), np.float32(
         ([{}], "1 of 1 file is fully delegated, and the results match the CPU's."),
         ([{}, {}], "2 of 2 files are fully delegated, and the results match the CPU's."),
         ([LOST], "0 of 1 file is fully delegated; no results could be compared with the CPU's."),
+        ([PARTLY], "0 of 1 file is fully delegated."),
         ([FAR], "1 of 1 file is fully delegated, and none with the CPU's results."),
         ([{}, FAR], "2 of 2 files are fully delegated, of 1 the results match the CPU's."),
         (
@@ -205,3 +207,9 @@ def test_a_conclusion_claims_no_match_that_was_not_measured(
     verdicts: list[dict[str, Any]], words: str
 ) -> None:
     assert conclusion([verdict(**changes) for changes in verdicts]) == words
+
+
+def test_a_file_without_operations_is_not_ok() -> None:
+    empty = verdict(operations=0, delegated=0, partitions=1)
+    assert empty.objections == ("it has no operation that a GPU could run",)
+    assert verdict(operations=0, delegated=0, failure="it crashed").objections == ("it crashed",)

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,9 +15,10 @@ from msd.bundle import open_bundle
 from msd.export.app.manifest import NAME, describe, write_manifest
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
 from msd.models.demo import CHECKPOINT
+from msd.run.runtime.control import Control
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.request import Request
-from tests.app_bundles import write_app, write_bundle, write_clip_app
+from tests.app_bundles import HEIGHT, WIDTH, write_app, write_bundle, write_clip_app
 from tests.jvm import Jvm
 from tests.prompt_remarks import EMBEDDED, OF_GUIDANCE, OF_WORDS, SAID
 from tests.web.node import evaluate
@@ -115,3 +117,40 @@ def test_any_prompts_get_the_same_sentences(
         wanted = in_python(folder, wishes)
         assert in_javascript(folder, wishes) == wanted
         assert in_kotlin(kotlin)(folder, wishes) == wanted
+
+
+IDLE = [(0.0, 0.0, 1.0, True), (1.0, 0.0, 0.1, True), (1.0, 0.95, 1.0, True), (-0.5, 0.7, 1.0, False)]
+"""Scale, begin and until of a control in six steps, and whether it counts in none of them."""
+
+STEERED = """
+import { parseAppManifest } from './msd/manifest.js';
+import { Pipeline } from './msd/pipeline.js';
+import { Tokenizer } from './msd/tokenizer.js';
+const [manifest, tokens, merges, steps, controls] = input;
+const app = parseAppManifest(manifest);
+const tokenizer = new Tokenizer(tokens, merges, app.tokenizers.tokenizer);
+const pipeline = new Pipeline(app, { tokenizer }, () => Promise.reject());
+console.log(JSON.stringify(pipeline.remarks({ prompt: 'a', guidance: 7.5, steps, controls })));
+"""
+
+
+@pytest.mark.parametrize(("scale", "begin", "until", "is_idle"), IDLE)
+def test_a_control_that_counts_in_no_step_is_remarked_on(
+    scale: float, begin: float, until: float, is_idle: bool, kotlin: Jvm, tmp_path: Path
+) -> None:
+    """The picture of another ControlNet counts, and nothing is said of it."""
+    folder = write_app(tmp_path / "app", controls=("canny", "depth"))
+    bounds = {"scale": scale, "begin": begin, "until": until}
+    pixels = np.zeros((1, HEIGHT * 8, WIDTH * 8, 3), np.float32)
+    with Pipeline(open_bundle(folder)) as pipeline:
+        controls = Control("canny", pixels, **bounds), Control("depth", pixels)
+        ours = [*pipeline.remarks(Request("a", guidance=7.5, steps=6, controls=controls))]
+    assert [said for said in ours if "control" in said] == [
+        "the control canny counts in none of the 6 steps"
+    ] * is_idle
+    named = [{"name": "canny", **bounds}, {"name": "depth"}]
+    argb = [[*each.items(), ("argb", [0] * (HEIGHT * WIDTH * 64))] for each in named]
+    wish = {"prompt": "a", "negative": "", "seed": 0, "steps": 6, "guidance": 7.5}
+    assert kotlin.ask("remarks", folder=str(folder), controls=[*map(dict, argb)], **wish) == ours
+    texts = [(folder / name).read_text("utf-8") for name in (NAME, VOCABULARY, MERGES)]
+    assert evaluate(STEERED, *texts, 6, [{**each, "pixels": []} for each in named]) == ours

@@ -113,6 +113,39 @@ def test_sixteen_bit_grey_keeps_its_tones(tmp_path: Path) -> None:
         np.testing.assert_allclose((image[..., channel] + 1) * 127.5, grey, atol=1e-4)
 
 
+def test_the_transparent_value_of_sixteen_bit_grey_is_laid_over_white(tmp_path: Path) -> None:
+    grey = np.full((HEIGHT, WIDTH), 25700, np.uint16)
+    grey[:, :20] = 4660
+    grey[:, 20:40] = 4661  # equal in 8 bits, and not transparent
+    path = tmp_path / "a.png"
+    Image.fromarray(grey).save(path, transparency=4660)
+    found = open_initial_image(path, HEIGHT, WIDTH)
+    assert found.description.endswith("transparent pixels laid over white")
+    for columns, value in ((slice(20), 255), (slice(20, 40), 18), (slice(40, None), 100)):
+        np.testing.assert_allclose((found.pixels[0, :, columns] + 1) * 127.5, value, atol=1e-4)
+    mask = open_initial_image(path, HEIGHT, WIDTH, mask=write_mask(tmp_path)).mask
+    assert mask is not None
+    assert (mask[0, :, :20].any(), mask[0, :, 20:].all()) == (False, True)
+
+
+def write_mask(folder: Path) -> Path:
+    """White everywhere, the left columns transparent by their value, in 16 bits."""
+    white = np.full((HEIGHT, WIDTH), 65535, np.uint16)
+    white[:, :20] = 65534
+    Image.fromarray(white).save(folder / "m.png", transparency=65534)
+    return folder / "m.png"
+
+
+def test_integers_of_32_bits_are_refused(tmp_path: Path) -> None:
+    """No file says what their white is: 255 would be black."""
+    path = tmp_path / "a.tif"
+    Image.fromarray(colours(HEIGHT, WIDTH, 1)[..., 0].astype(np.int32)).save(path)
+    with pytest.raises(
+        BadImage, match=r"a\.tif has pixels of 32 bits, or with a sign; it should have 8 or 16"
+    ):
+        open_initial_image(path, HEIGHT, WIDTH)
+
+
 @pytest.mark.parametrize("mode", ["L", "LA", "P", "CMYK", "1", "RGBA"])
 def test_every_mode_is_read_as_pillow_shows_it(mode: str, tmp_path: Path) -> None:
     shown = Image.fromarray(colours(HEIGHT, WIDTH)).convert(mode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from PIL import Image
 
 import graph_rewrites
 from msd.bundle import Bundle, ImageSize, open_bundle
@@ -204,6 +206,25 @@ def test_converting_again_keeps_the_files_and_other_sizes_are_refused(converted:
     assert "another conversion of this checkpoint (48x32 and 16x64)" in result.output
     result = run("convert", source, "-o", converted("gpu-w8", WIDE).folder, *sizes)
     assert "another conversion of this checkpoint (one size)" in result.output
+
+
+@pytest.mark.parametrize("options", [(), ("--upscale", "4"), ("--control", "edges={image}")])
+def test_errors_name_the_folder_that_was_given(
+    converted: Convert, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    """And not the temporary one that has the files of one size."""
+    image = tmp_path / "a.png"
+    Image.new("RGB", (8, 8)).save(image)
+    both = shutil.copytree(converted("gpu-w8", WIDE, TALL).folder, tmp_path / "both")
+    if not options:
+        manifest = json.loads((both / "manifest.json").read_text("utf-8"))
+        del manifest["components"]["text_encoder"]
+        (both / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    given = [option.format(image=image) for option in options]
+    result = run("generate", both, "--prompt", "a", "-o", tmp_path / "b.png", *given)
+    assert result.exit_code == 1
+    assert str(both) in result.stderr
+    assert "msd-scratch" not in result.output
 
 
 def test_a_size_that_is_missing_is_refused(converted: Convert, tmp_path: Path) -> None:

@@ -155,8 +155,9 @@ def _print_result(result: ComparisonResult) -> None:
     print_table(out, table)
     for letter, column in zip("AB", (result.columns[0], result.other), strict=True):
         say(f"{letter}: {column.model}", err=True)
-    first = f"A at {result.columns[0].steps} steps"
-    say(f"{result.prompts} prompts, seeds from {result.seed}; distances from {first} are medians", err=True)
+    steps, prompts = result.columns[0].steps, result.prompts
+    of = f"{prompts} prompt{'s' * (prompts > 1)}, seeds from {result.seed}"
+    say(f"{of}; distances from A at {steps} step{'s' * (steps > 1)} are medians", err=True)
     if result.broken:
         say(result.broken, err=True)
 

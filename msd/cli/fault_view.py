@@ -6,16 +6,18 @@ from rich.console import Console
 from rich.padding import Padding
 
 from msd.cli.plain import escape
+from msd.cli.tables import short_names
 from msd.measure.report.phrases import places
 from msd.measure.report.report import Report, grouped
 
 
 def print_reported(out: Console, report: Report) -> None:
     """Print the faults that were reported of operations of the files, a line for each kind."""
+    names = short_names(file.file for file in report.files)
     for file in report.files:
         for prediction in file.predictions:
             for group in grouped(f for f in prediction.findings if f.severity == "reported"):
-                where = f"{file.file.rpartition('/')[2]}, {prediction.device}: {group.kind}"
+                where = f"{names[file.file]}, {prediction.device}: {group.kind}"
                 line = f"{where} {places(group.operations)}: {group.sentence}"
                 out.print(f"[yellow]reported[/] {escape(line)}")
 

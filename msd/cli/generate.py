@@ -279,5 +279,5 @@ def _print_image(path: Path, image: GeneratedImage, seconds: float, as_json: boo
         say_json(json.dumps(report, ensure_ascii=False))
     else:
         scheduler = report["scheduler"].partition(",")[0]
-        line = "{picture}: {width}×{height}, seed {seed}, {steps} steps of {of}, {seconds:.3f} s"
-        say(line.format_map({**report, "of": scheduler}), err=True)
+        line = "{picture}: {width}×{height}, seed {seed}, {steps} step{s} of {of}, {seconds:.3f} s"
+        say(line.format_map({**report, "of": scheduler, "s": "s" if report["steps"] > 1 else ""}), err=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from msd.cli.plain import escape
-from msd.cli.tables import print_table
+from msd.cli.tables import print_table, short_names
 from msd.measure.report.compare import Change
 from msd.measure.report.phrases import advice, fails, in_two_files, megabytes, places, unjudged
 from msd.measure.report.report import (
@@ -32,34 +32,35 @@ COLORS = {
 
 def print_predictions(out: Console, report: Report, verbose: bool) -> None:
     """Print the predictions for each file."""
-    print_table(out, _summary(report))
+    names = short_names(file.file for file in report.files)
+    print_table(out, _summary(report, names))
     out.print()
     for file in report.files:
         for prediction in file.predictions:
             _print_findings(out, file, prediction, verbose)
         if advised := advice(file):
-            out.print(f"{escape(file.file.rpartition('/')[2])}: {escape(advised)}", soft_wrap=True)
+            out.print(f"{escape(names[file.file])}: {escape(advised)}", soft_wrap=True)
         for sentence in file.disagreements:
             out.print(f"[dark_orange]![/] {escape(file.file)}: {escape(sentence)}")
         for witness in file.witnesses if verbose else ():
-            line = f"{escape(file.file.rpartition('/')[2])}: {escape(witness.name)} {escape(witness.says)}"
+            line = f"{escape(names[file.file])}: {escape(witness.name)} {escape(witness.says)}"
             out.print(line, style="dim", soft_wrap=True)
     for sentence in in_two_files(report.files):
         out.print(escape(sentence), soft_wrap=True)
 
 
-def _summary(report: Report) -> Table:
+def _summary(report: Report, names: Mapping[str, str]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for title in ("", "file", "delegate, device", "predicted", "weights", "activations"):
         table.add_column(title, no_wrap=title != "file", overflow="fold" if title == "file" else "ellipsis")
     for file in report.files:
         if unjudged(file):
-            table.add_row("·", escape(file.file.rpartition("/")[2]), "", unjudged(file), "", "")
+            table.add_row("·", escape(names[file.file]), "", unjudged(file), "", "")
         for p in file.predictions:
             tick = "[red]✘[/]" if fails(p) else "[green]✔[/]"
             where = escape(f"{p.delegate}, {p.device}")
             sizes = (megabytes(p.memory.weights), megabytes(p.memory.activations))
-            table.add_row(tick, escape(file.file.rpartition("/")[2]), where, _share(file, p), *sizes)
+            table.add_row(tick, escape(names[file.file]), where, _share(file, p), *sizes)
     return table
 
 

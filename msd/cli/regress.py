@@ -122,7 +122,8 @@ def _update(suite: Suite, pipeline: Pipeline, folder: Path, as_json: bool) -> No
         say(f"warning: {remark}", err=True)
     for name, change in changes.items():
         say(f"{name}: {change}", err=True)
-    say(f"{folder}: {len(suite.drawing.pictures)} goldens written", err=True)
+    count = len(suite.drawing.pictures)
+    say(f"{folder}: {count} golden{'s' * (count > 1)} written", err=True)
     if as_json:
         facts = {"goldens": str(folder), "changes": changes, "remarks": remarks}
         say_json(json.dumps(facts, ensure_ascii=False))

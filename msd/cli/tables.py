@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,13 @@ def print_table(out: Console, table: Table) -> None:
         _print_stacked(out, heads, row)
     if table.caption:
         out.print(table.caption, style="dim italic")
+
+
+def short_names(files: Iterable[str]) -> dict[str, str]:
+    """Return for each file its name without folders, or the whole path where two have that name."""
+    names = {file: file.rpartition("/")[2] for file in files}
+    count = Counter(names.values())
+    return {file: name if count[name] == 1 else file for file, name in names.items()}
 
 
 def _cells(table: Table) -> list[tuple[str, ...]]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from msd.cli.plain import escape
-from msd.cli.tables import print_table
+from msd.cli.tables import print_table, short_names
 from msd.measure.judging import Rejection, Verdict
 from msd.measure.judging.browser import NOTES, BrowserVerdict
 from msd.measure.report.report import Report
@@ -38,9 +37,10 @@ def print_verdicts(
 
 def print_runs_compared(out: Console, before: Report, after: Report) -> None:
     """Print of each file that both reports have what the delegate made of it in each of them."""
-    earlier = {Path(file.file).name: file.run for file in before.files}
+    old, new = (short_names(file.file for file in report.files) for report in (before, after))
+    earlier = {old[file.file]: file.run for file in before.files}
     for file in after.files:
-        run = earlier.get(Path(file.file).name)
+        run = earlier.get(new[file.file])
         if run is not None and file.run is not None and before.adapter and after.adapter:
             versions = before.adapter.litert, after.adapter.litert
             told = [f"LiteRT {v} {_run_summary(r)}" for v, r in zip(versions, (run, file.run), strict=True)]
@@ -85,6 +85,8 @@ def conclusion(verdicts: Sequence[Verdict]) -> str:
         return f"{share}, and the results match the CPU's."
     if not compared:
         return f"{share}; no results could be compared with the CPU's."
+    if not whole:
+        return f"{share}."
     uncompared = f"; of {many - compared} none could be compared" if compared < many else ""
     right = f"of {passing} the results match the CPU's" if passing else "and none with the CPU's results"
     return f"{share}, {right}{uncompared}."
@@ -94,10 +96,11 @@ def _table(verdicts: list[Verdict]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for title in ("", "file", "verdict", "PSNR to CPU"):
         table.add_column(title, no_wrap=title in ("", "verdict"))
+    names = short_names(verdict.file for verdict in verdicts)
     for verdict in verdicts:
         mark = "[green]✔[/]" if verdict.ok else "[red]✘[/]"
         number = _decibel(verdict.psnr) if verdict.outputs else "–"
-        table.add_row(mark, escape(Path(verdict.file).name), _summary(verdict), number)
+        table.add_row(mark, escape(names[verdict.file]), _summary(verdict), number)
     return table
 
 

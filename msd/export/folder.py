@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from msd.bundle import require_no_bundle
 from msd.errors import OutputExists
 from msd.files import schema
 from msd.files.disk import require_space
@@ -39,13 +40,14 @@ class ExportNote:
 
 
 def require_free(out: Path, force: bool) -> None:
-    """Raise OutputExists for a file, and without `force` for a folder that is not empty.
+    """Raise OutputExists for a file and a bundle, and without `force` for a folder that is not empty.
 
     First completes an export that was cut off while it replaced another.
     """
     if out.exists() and not out.is_dir():
         raise OutputExists(f"{out} is a file; give a folder to write to")
     recover(out)
+    require_no_bundle(out)
     with raises_unwritable(out, out):
         if force or not out.is_dir() or not contents(out):
             return

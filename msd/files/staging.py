@@ -29,7 +29,9 @@ LONGEST = 200
 
 
 def beside(place: Path) -> Path:
-    """Return the staging folder beside `place`."""
+    """Return the staging folder beside `place`; raises OutputUnwritable for the root, which has no side."""
+    if not place.name:
+        raise OutputUnwritable(f"{place} is the root of the file system; give a folder in it")
     name = place.name if len(os.fsencode(place.name)) <= LONGEST else fingerprint(os.fsencode(place.name))
     return place.with_name(f".{name}{STAGING}")
 

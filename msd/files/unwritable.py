@@ -15,10 +15,15 @@ from msd.errors import OutputUnwritable
 def raises_unwritable(path: Path, temporary: Path) -> Iterator[None]:
     """Convert an OSError that occurs while `temporary` is written, for `path`, to OutputUnwritable.
 
-    An OSError about another file (such as a source that vanished) passes unchanged.
+    An OSError about another file (such as a source that vanished) passes unchanged; an OutputUnwritable on a
+    file in `temporary` names the one in `path` that it would have become.
     """
     try:
         yield
+    except OutputUnwritable as problem:
+        inside, meant = f"{temporary}{os.sep}", f"{path}{os.sep}"
+        problem.args = tuple(str(part).replace(inside, meant) for part in problem.args)
+        raise
     except OSError as problem:
         if not _concerns(problem.filename, temporary) and not _lies_in(problem.filename, path):
             raise

@@ -43,6 +43,7 @@ private val REMARKS: Map<String, Remark> = mapOf(
     "built in" to Remark.UnusedNegativePrompt(true),
     "unguided" to Remark.UnusedNegativePrompt(false),
     "guidance" to Remark.UnusedGuidance(0.5),
+    "idle" to Remark.IdleControl("canny", 20),
     "text" to Remark.ReadAsText(listOf("<lora:a:1>"), DETAIL),
     "words" to Remark.UnknownWords(listOf("a", "b", "c", "d", "e"), 674),
     "cut" to Remark.Cut("the end", 75),

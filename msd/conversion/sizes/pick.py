@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msd.bundle import MANIFEST, Bundle, ConvertedFile, ImageSize, dump_manifest, file_facts
 from msd.conversion.sizes.share import alone
-from msd.errors import BadConfig
+from msd.errors import BadConfig, MsdError
 from msd.files.scratch import scratch_folder
 from msd.graph import tflite
 from msd.graph.ir import SIGNATURE, Model
@@ -33,7 +33,19 @@ def one_size(bundle: Bundle, size: ImageSize | None = None, tiles: bool = False)
         yield bundle
         return
     with scratch_folder() as scratch:
-        yield write_size(bundle, chosen, scratch / bundle.folder.resolve().name, tile)
+        picked = write_size(bundle, chosen, scratch / bundle.folder.resolve().name, tile)
+        with _named(picked.folder, bundle.folder):
+            yield picked
+
+
+@contextmanager
+def _named(folder: Path, original: Path) -> Iterator[None]:
+    """Make errors of the `with` block that name `folder` name `original`, which their reader knows."""
+    try:
+        yield
+    except MsdError as error:
+        error.args = tuple(str(part).replace(str(folder), str(original)) for part in error.args)
+        raise
 
 
 def find_size(bundle: Bundle, size: ImageSize | None) -> ImageSize:

@@ -22,6 +22,9 @@ IDENTIFIER = b"TFL3"
 DAMAGE = (struct.error, IndexError, ValueError, TypeError, AttributeError, KeyError, OverflowError)
 """The exceptions that a damaged flatbuffer causes."""
 
+BEYOND = "buffer is smaller than requested size"
+"""NumPy's words for an array that reaches past the end of a file."""
+
 CARRIED_MODEL_FIELDS = ("externalBufferGroups", "externalBuffers")
 CARRIED_GRAPH_FIELDS = ("debugMetadataIndex",)
 CARRIED_TENSOR_FIELDS = ("hasRank", "variantTensors", "externalBuffer")
@@ -51,7 +54,14 @@ def parse(buffer: Any, name: str = "the model") -> Model:
     try:
         return _Reader(buffer).model()
     except DAMAGE as problem:
-        raise BadModelFile(f"{name} cannot be read: {problem or type(problem).__name__}") from problem
+        raise BadModelFile(f"{name} cannot be read: {_reason(problem, len(buffer))}") from problem
+
+
+def _reason(problem: Exception, size: int) -> str:
+    """Return what is wrong with a file of `size` bytes whose reading led to `problem`, as a clause."""
+    if isinstance(problem, struct.error) or BEYOND in str(problem):
+        return f"its {size} bytes end before the data that they refer to; it is cut off or damaged"
+    return str(problem) or type(problem).__name__
 
 
 class _Reader:

@@ -176,6 +176,8 @@ class Verdict:
             yield f"{self.operations - self.delegated} of {self.operations} operations stay on the CPU"
         elif self.failure is None and self.partitions != self.subgraphs:
             yield f"the graph is cut into {self.partitions} partitions"
+        if not self.operations and self.failure is None:
+            yield "it has no operation that a GPU could run"
         if self.failure:
             yield self.failure
         else:

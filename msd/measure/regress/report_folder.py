@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msd.bundle import require_no_bundle
 from msd.errors import OutputExists
 from msd.files import schema
 from msd.files.publication import contents, publish, recover, staged
@@ -18,11 +19,12 @@ PAGE, RESULT, PICTURES = "index.html", "result.json", "pictures"
 
 
 def require_replaceable(folder: Path, suite: Suite, force: bool) -> None:
-    """Raise OutputExists for a folder that is not empty, unless `force`, and OutputUnwritable.
+    """Raise OutputExists for a bundle and, unless `force`, a folder that is not empty; and OutputUnwritable.
 
     First completes a report that was cut off while it replaced another.
     """
     recover(folder)
+    require_no_bundle(folder)
     with raises_unwritable(folder, folder):
         if folder.is_dir() and contents(folder) and not force:
             raise OutputExists(f"{folder} exists; --force replaces it")

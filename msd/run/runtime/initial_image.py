@@ -27,12 +27,16 @@ Fit = Literal["crop", "stretch"]
 """Crop the centre to the model's aspect ratio before resizing, or distort the whole image to it."""
 
 SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I")
-"""Pillow's modes for images of 16 bits per pixel; it opens those of 16 bits per channel as 8 bits."""
+"""Pillow's modes for images of 16 bits per pixel; it opens those of 16 bits per channel as 8 bits.
+
+"I" is 32 bits. Older versions open grey PNGs of 16 bits so; in a TIFF it is 32 bits, or 16 with a sign.
+"""
 
 FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "GIF", "BMP")
 """Pillow reads more; EPS with a program of its own, which runs what is in the file."""
 
 UNSUPPORTED = ("F",)
+DEPTH = "it should have 8 or 16 bits per channel"
 MOST_PIXELS = 50_000_000
 """Of an image or a mask; several copies of them are in memory at once."""
 
@@ -129,11 +133,13 @@ def _read(path: Path) -> _Frame:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             if image.width * image.height > MOST_PIXELS:
                 raise BadImage(f"{path} has {_pixels(image.size)}, and at most {MOST_PIXELS} in all are read")
+            if image.format == "TIFF" and image.mode == "I":
+                raise BadImage(f"{path} has pixels of 32 bits, or with a sign; {DEPTH}")
             _require_few_scans(path, image)
             frames = getattr(image, "n_frames", 1)
             image.seek(0)
             image.load()
-            return _Frame(ImageOps.exif_transpose(image), frames)
+            return _Frame(_eight_bit(ImageOps.exif_transpose(image)), frames)
     except UnidentifiedImageError as error:
         raise BadImage(f"{path} is no image that can be read; {', '.join(FORMATS)} can") from error
     except Image.DecompressionBombError as error:
@@ -158,14 +164,28 @@ def _rgb(image: Image, path: Path, ground: str) -> Image:
     from PIL import Image
 
     if image.mode in UNSUPPORTED:
-        raise BadImage(f"{path} has pixels of mode {image.mode}; it should have 8 or 16 bits per channel")
-    if image.mode in SIXTEEN_BIT:
-        grey = np.asarray(image).astype(np.float32) / 257
-        image = Image.fromarray(np.clip(np.round(grey), 0, 255).astype(np.uint8))
+        raise BadImage(f"{path} has pixels of mode {image.mode}; {DEPTH}")
     if image.has_transparency_data:
         layer = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", layer.size, ground), layer)
     return image.convert("RGB")
+
+
+def _eight_bit(image: Image) -> Image:
+    """Return a grey image of 16 bits in 8; the value that a PNG names as transparent stays so.
+
+    Others are returned as they are.
+    """
+    from PIL import Image
+
+    if image.mode not in SIXTEEN_BIT:
+        return image
+    values = np.asarray(image)
+    grey = Image.fromarray(np.clip(np.round(values.astype(np.float32) / 257), 0, 255).astype(np.uint8))
+    if isinstance(key := image.info.get("transparency"), int):
+        grey = grey.convert("LA")
+        grey.putalpha(Image.fromarray(np.where(values == key, 0, 255).astype(np.uint8)))
+    return grey
 
 
 def _box(size: tuple[int, int], target: tuple[int, int], fit: Fit) -> tuple[int, int, int, int]:

@@ -12,9 +12,21 @@ from typing import Any
 import torch
 
 from msd.errors import BadCheckpoint
+from msd.files import bounded
 from msd.run.runtime.image import GeneratedImage
 
 FACTOR = 100.0
+
+
+def require_clip(folder: Path) -> None:
+    """Raise BadCheckpoint for a folder whose config.json is not a CLIPModel's, before anything is loaded."""
+    try:
+        config = bounded.read_json(folder / "config.json")
+    except (OSError, ValueError) as problem:
+        raise _no_clip(folder, f"its config.json cannot be read ({problem})") from problem
+    kind = config.get("model_type") if isinstance(config, dict) else None
+    if kind != "clip":
+        raise _no_clip(folder, f"model_type in its config.json is {kind!r} and should be 'clip'")
 
 
 def clip_scores(
@@ -23,26 +35,35 @@ def clip_scores(
     """Return 100·max(cosine, 0) of each image's embedding and its prompt's, for each column of images.
 
     `folder` is transformers' CLIPModel with its tokenizer and its image processor, on disk; it reads `batch`
-    images at once, in float32. Raises BadCheckpoint for a folder that is not one, or has only a pickle.
+    images at once, in float32. Raises BadCheckpoint for a folder that is not one, lacks some of its weights,
+    or has only a pickle.
     """
     from transformers import CLIPImageProcessor, CLIPModel, CLIPTokenizer
 
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        model = CLIPModel.from_pretrained(
-            folder, dtype=torch.float32, use_safetensors=True, local_files_only=True
+        model, loaded = CLIPModel.from_pretrained(
+            folder,
+            dtype=torch.float32,
+            use_safetensors=True,
+            local_files_only=True,
+            output_loading_info=True,
         )
         tokenizer = CLIPTokenizer.from_pretrained(folder, local_files_only=True)
         processor = CLIPImageProcessor.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as problem:
-        raise BadCheckpoint(
-            f"{folder} cannot be read as a CLIPModel that transformers saved: {problem}"
-        ) from problem
+        raise _no_clip(folder, problem) from problem
+    if missing := sorted(loaded["missing_keys"]):  # transformers fills them with random numbers
+        raise _no_clip(folder, f"its weights lack {len(missing)} tensors, the first {missing[0]}")
     scorer = _Scorer(model.eval().to(where), tokenizer, processor, where)
     return [
         [score for i in range(0, len(images), batch) for score in scorer.scores(images[i : i + batch])]
         for images in columns
     ]
+
+
+def _no_clip(folder: Path, why: object) -> BadCheckpoint:
+    return BadCheckpoint(f"{folder} cannot be read as a CLIPModel that transformers saved: {why}")
 
 
 class _Scorer:

@@ -58,7 +58,7 @@ def compare(
     if perceptual:
         require_packages("a comparison of images", "regress", "scikit-image", "imagehash")
     if clip:
-        require_packages(clip, "train", *CLIP_PACKAGES)
+        _require_clip(clip)
     plans = plan_columns(open_model(reference, batch, device), open_model(other, batch, device))
     machine = this_machine()
     generated = [*generate_columns(plans, prompts, seed, on_column)]
@@ -77,6 +77,14 @@ def compare(
         at_least_db=at_least_db,
     )
     return Comparison(result, images)
+
+
+def _require_clip(folder: Path) -> None:
+    """Raise BadConfig or BadCheckpoint where no CLIP scores are to be had, before images are generated."""
+    require_packages(folder, "train", *CLIP_PACKAGES)
+    from msd.train.comparison.clip_score import require_clip
+
+    require_clip(folder)
 
 
 def _versions() -> dict[str, str]:

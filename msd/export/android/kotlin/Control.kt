@@ -66,11 +66,19 @@ private fun Call.scalesOf(name: String, file: ModelFile): Int {
     return input?.let { file.input(it.name) }?.shape?.last() ?: 0
 }
 
+/** Returns a remark for each control that counts in none of [runs] runs of the denoiser. */
+internal fun List<Control>.idle(runs: Int): List<Remark> =
+    filter { control -> (0 until runs).none { control.scaleAt(Place(it, runs)) != 0.0 } }
+        .map { Remark.IdleControl(it.name, runs) }
+
+private fun Control.scaleAt(place: Place): Double {
+    val (index, total) = place.index.toDouble() to place.total
+    return if (index / total >= begin && (index + 1) / total <= until) scale else 0.0
+}
+
 /** Returns by how much each of [count] outputs counts in a run of the denoiser; 0 where it does not [steers]. */
 private fun Control.scales(place: Place, count: Int, guess: Boolean, steers: Boolean): FloatArray {
-    val (index, total) = place.index.toDouble() to place.total
-    val counts = steers && index / total >= begin && (index + 1) / total <= until
-    val size = if (counts) scale.toFloat() else 0f
+    val size = if (steers) scaleAt(place).toFloat() else 0f
     return FloatArray(count) {
         size * (if (guess) LEAST_GUESS.pow(1 - it.toDouble() / maxOf(count - 1, 1)) else 1.0).toFloat()
     }

@@ -44,10 +44,16 @@ public class Pipeline(
         return generation
     }
 
-    /** Returns what is not used of a request as its writer may have meant it. */
+    /**
+     * Returns what is not used of a request as its writer may have meant it.
+     *
+     * Throws [BadRequest] for controls in steps that the model has no schedule for, and whatever [start] refuses then.
+     */
     public fun remarks(request: Request): List<Remark> {
         val guidance = Guidance.of(manifest, request.guidance ?: manifest.guidance)
-        return remarks(request, guidance, tokenizers.values.first(), manifest.promptChunks)
+        val own = remarks(request, guidance, tokenizers.values.first(), manifest.promptChunks)
+        if (request.controls.isEmpty()) return own
+        return own + request.controls.idle(manifest.scheduleOf(request).steps.size)
     }
 
     /** Frees what is kept between images, when the images asked for so far are done; returns at once. */

@@ -24,6 +24,10 @@ public sealed class Remark(public val message: String) {
     public class UnusedGuidance(public val scale: Double) :
         Remark("guidance ${short(scale)} is used as 1, which is none")
 
+    /** The picture of the ControlNet [control] steers in none of the [runs] steps: by its scale, or where it counts. */
+    public class IdleControl(public val control: String, public val runs: Int) :
+        Remark("the control $control counts in none of the $runs steps")
+
     /** [places] of a prompt mean more to other programs, and are text here; [instead] is for developers. */
     public class ReadAsText(public val places: List<String>, public val instead: String) :
         Remark("read as text: ${quoted(places)}; $instead")

@@ -85,15 +85,36 @@ export function steeringBy({ fromPhoto, ...control }, { width, height }) {
 }
 
 /**
+ * Returns a sentence for each control that counts in none of `total` runs of the denoiser.
+ *
+ * @param {Control[]} controls
+ * @param {number} total
+ */
+export function idleControls(controls, total) {
+  const runs = Array.from({ length: total }, (_, i) => i);
+  return controls
+    .filter((control) => !runs.some((index) => scaleAt(control, index, total)))
+    .map(({ name }) => `the control ${name} counts in none of the ${total} steps`);
+}
+
+/**
+ * @param {Control} control
+ * @param {number} index
+ * @param {number} total
+ */
+function scaleAt({ scale = 1, begin = 0, until = 1 }, index, total) {
+  return index / total >= begin && (index + 1) / total <= until ? scale : 0;
+}
+
+/**
  * Returns by how much each of `count` outputs of a ControlNet counts in run `index`, from 0, of `total`: of
  * row `row` of `rows`, of which the first of two is not steered in guess mode.
  *
  * @param {Control} control
  * @param {{ index: number, total: number, row: number, rows: number, guess: boolean, count: number }} at
  */
-function scalesOf({ scale = 1, begin = 0, until = 1 }, { index, total, row, rows, guess, count }) {
-  const counts = index / total >= begin && (index + 1) / total <= until && !(guess && rows > 1 && row === 0);
-  const size = Math.fround(counts ? scale : 0);
+function scalesOf(control, { index, total, row, rows, guess, count }) {
+  const size = Math.fround(guess && rows > 1 && row === 0 ? 0 : scaleAt(control, index, total));
   const factor = (/** @type {number} */ i) => (guess ? LEAST_GUESS ** (1 - i / Math.max(count - 1, 1)) : 1);
   return Float32Array.from({ length: count }, (_, i) => size * Math.fround(factor(i)));
 }

@@ -1,5 +1,5 @@
 import { controlOf, decoderOf, named, wiringOf } from './calls.js';
-import { requireControls, steeringOf } from './control.js';
+import { idleControls, requireControls, steeringOf } from './control.js';
 import { checkCancelled } from './errors.js';
 import { requireFinite, requirePicture } from './finite.js';
 import { guidanceOf } from './guidance.js';
@@ -94,10 +94,20 @@ export class Pipeline {
    *
    * @param {Request} request
    * @returns {string[]}
+   * @throws {MsdError} 'bad-request' for controls in steps that the model has no schedule for
    */
   remarks(request) {
     const guidance = guidanceOf(this.#app, request.guidance);
-    return requestRemarks(request, guidance, Object.values(this.#tokenizers)[0], this.#app.prompt_chunks);
+    const tokenizer = Object.values(this.#tokenizers)[0];
+    const own = requestRemarks(request, guidance, tokenizer, this.#app.prompt_chunks);
+    const { controls = [] } = request;
+    return controls.length ? [...own, ...idleControls(controls, this.#schedule(request).steps.length)] : own;
+  }
+
+  /** @param {Request} request */
+  #schedule(request) {
+    const { image, steps } = request;
+    return scheduleOf(this.#app, { steps, image, strength: changed(this.#app, request) });
   }
 
   /**
@@ -109,14 +119,14 @@ export class Pipeline {
    * @throws {MsdError} 'bad-request', 'cancelled', or what opening and running networks throws
    */
   async generate(request, watch = {}) {
-    const { image, steps } = request;
+    const { image } = request;
     checkRequest(request);
     requireControls(this.#app, request);
     upscalerOf(this.#app, request);
     if (image) factsFor(this.#app, image);
     const remarks = this.remarks(request);
     if (remarks.length) watch.onProgress?.({ stage: 'remarks', remarks });
-    const schedule = scheduleOf(this.#app, { steps, image, strength: changed(this.#app, request) });
+    const schedule = this.#schedule(request);
     try {
       return await this.#generate(request, schedule, watch);
     } finally {

@@ -11,6 +11,7 @@ internal class Remarks(private val context: Context) {
         is Remark.UnusedNegativePrompt ->
             context.getString(if (remark.isBuiltIn) R.string.built_in_guidance else R.string.negative_needs_guidance)
         is Remark.UnusedGuidance -> context.getString(R.string.unused_guidance)
+        is Remark.IdleControl -> context.getString(R.string.idle_control, remark.control)
         is Remark.ReadAsText -> context.getString(R.string.read_as_text, listed(remark.places))
         is Remark.UnknownWords -> context.getString(R.string.unknown_words, listed(remark.words))
         is Remark.Cut -> context.getString(R.string.cut_prompt, remark.rest)
