@@ -45,6 +45,11 @@ class LayerChange:
     kinds: tuple[tuple[Kind, Factor], ...]
 
     @property
+    def adds_nothing(self) -> bool:
+        """Whether all its factors are 0; reads the alphas that are tensors."""
+        return bool(self.kinds) and all(factor.load() == 0 for _, factor in self.kinds)
+
+    @property
     def _first(self) -> AdapterTensor:
         return next(iter(self.parts.values()))
 
