@@ -129,6 +129,7 @@ def layer_changes(checkpoint: Checkpoint, file: AdapterFile) -> Iterator[tuple[L
     for layer, parts in _by_layer(checkpoint, file).items():
         weights = checkpoint.weights[layer.component]
         weight, bias = weights[f"{layer.name}.weight"], weights.get(f"{layer.name}.bias")
+        alphas.require_added(layer)
         kinds = _kinds(file, parts)
         for kind in kinds:
             _require_fit(kind, layer, weight, parts)
