@@ -77,8 +77,9 @@ def test_a_crash_names_its_signal(number: signal.Signals, tmp_path: Path) -> Non
 
 def test_a_hang_is_ended(tmp_path: Path) -> None:
     path = tiny_models.save("copy_only", tmp_path)
-    with Child({}, Bounds.of(2)) as child:
+    with Child({}, Bounds.of(60)) as child:
         child.ask(LoadOnCpu(path))
+        child.bounds = Bounds.of(2)
         os.kill(child.process.pid, signal.SIGSTOP)
         with pytest.raises(ChildLost, match="stopped after 2 s"):
             child.ask(LoadOnCpu(path))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,8 @@ from msd.errors import DelegateFailed
 from msd.run.runners import adapter, processes
 from msd.run.runners.backends.webgpu import WebGpuProcess, processes_ahead
 from msd.run.runners.child import Bounds, Child
+from msd.run.runners.driver_cache import VARIABLE
+from msd.run.runners.messages import OpenGpu
 from msd.run.runners.processes import Processes
 from msd.run.runners.runner import Conditions
 from tests import tiny_models
@@ -77,7 +81,7 @@ def test_a_process_that_ends_before_it_has_a_file_is_not_taken(ahead: Processes)
         process = ahead._idle[0].process
         process.kill()
         process.wait()
-        assert ahead.take(BOUNDS) is None
+        assert ahead.take(BOUNDS, "unet") is None
 
 
 def test_the_answer_to_an_interrupted_run_is_not_taken_for_that_of_the_next_file(
@@ -106,7 +110,7 @@ def test_a_file_that_is_not_freed_in_time_ends_its_process(
         with load(tiny_models.save("copy_only", tmp_path), ahead) as runner:
             os.kill(runner._child.process.pid, signal.SIGSTOP)
         assert runner._child.process.poll() == -signal.SIGKILL
-        assert ahead.take(BOUNDS) is None
+        assert ahead.take(BOUNDS, "unet") is None
 
 
 def test_all_of_them_end_with_the_block(ahead: Processes) -> None:
@@ -130,3 +134,46 @@ def test_what_find_finds_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     known = adapter.remembered()
     assert known is not None
     assert (known.name, dict(known.environment)) == (found.name, dict(found.environment))
+
+
+def test_a_network_takes_the_process_whose_driver_has_compiled_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MSD_CACHE", str(tmp_path))
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr(Child, "tell", lambda child, request: None)
+    for _ in range(2):
+        with Processes(2, {}, OpenGpu("fp32")) as both:
+            taken = {name: both.take(BOUNDS, name) for name in ("unet", "text_encoder")}
+            folders = {name: child.cache.folder for name, child in taken.items() if child}
+            assert folders == {"unet": tmp_path / "drivers/0", "text_encoder": tmp_path / "drivers/1"}
+            for child in taken.values():
+                assert child
+                child.close()
+        with Processes(2, {}, OpenGpu("fp32")) as both:
+            taken = {name: both.take(BOUNDS, name) for name in ("text_encoder", "unet")}
+            assert {name: child.cache.folder for name, child in taken.items() if child} == folders
+            for child in taken.values():
+                assert child
+                child.close()
+
+
+def test_processes_start_before_numpy_is_imported(tmp_path: Path) -> None:
+    """Importing it takes as long as a driver takes to open a GPU."""
+    code = f"""
+import subprocess, sys
+from msd.cli import msd
+from msd.run.runners import adapter
+
+class Started(subprocess.Popen):
+    def __init__(self, *words, **settings):
+        super().__init__(*words, **settings)
+        if "msd.run.runners.worker" in str(words):
+            sys.exit("numpy" in sys.modules and "NumPy is there" or "NumPy is not there")
+
+adapter.remembered = lambda: adapter.VulkanAdapter("a GPU", "", "", False, {{}})
+subprocess.Popen = Started
+msd(["generate", {str(tmp_path)!r}, "-p", "a fox", "--backend", "webgpu", "--steps", "2"])
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert ended.stderr.strip().endswith("NumPy is not there")

@@ -46,7 +46,10 @@ class BackendChoice(LateChoice):
         from msd.run.runners.registry import find_backend
 
         with suppress(BadConfig):  # click lists the choices
-            value = self._spelling(find_backend(value))
+            found = find_backend(value)
+            if found.open or not self.generating:
+                return self._spelling(found)
+            value = self._spelling(found)
         return super().convert(value, param, ctx)
 
 
@@ -99,7 +102,7 @@ def refuse_unused_conditions(names: Iterable[str]) -> None:
     from msd.run.runners.registry import find_backend
 
     chosen = [*map(find_backend, names)]
-    every = [*chosen, *(backend.for_cpu for backend in chosen if backend.for_cpu)]
+    every = [*chosen, *(backend.for_cpu() for backend in chosen if backend.for_cpu)]
     used = frozenset[str]().union(*(backend.takes for backend in every))
     unused = CONDITIONS - used
     refuse_given(sorted(unused), f"on {' and '.join(backend.name for backend in chosen)}")

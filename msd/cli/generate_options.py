@@ -41,6 +41,8 @@ def _prompt(ctx: click.Context, param: click.Parameter, value: str) -> str:
 
 def _controls(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[ControlFile, ...]:
     """Refuse what is no name of a ControlNet with a picture."""
+    if not value:
+        return ()  # without NumPy: processes are started before it is imported
     from msd.run.runtime.control_file import parse_control
 
     try:

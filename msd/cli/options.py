@@ -201,13 +201,14 @@ def components(names: LateChoice = COMPONENT) -> Callable[[Decorated], Decorated
 
 def known_scheduler(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Refuse an unknown scheduler, and a scale of sigmas that a scheduler does not have."""
+    if value is None:
+        return None
     from msd.run.runtime.scheduler import parse_name
 
-    if value is not None:
-        try:
-            parse_name(value)
-        except BadConfig as problem:
-            raise click.BadParameter(str(problem)) from problem
+    try:
+        parse_name(value)
+    except BadConfig as problem:
+        raise click.BadParameter(str(problem)) from problem
     return value
 
 

@@ -18,6 +18,8 @@ from msd.files.ahead import in_order
 from msd.gpu.device import OpenDevice
 from msd.gpu.phases import Phases
 from msd.gpu.program import PARAMS, ComputePipeline, Constant, Place, Port, Program, ProgramStep
+from msd.gpu.readback import Readback
+from msd.gpu.upload import Upload
 from msd.gpu.value import aligned
 
 if TYPE_CHECKING:
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 NUMPY = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
 USAGE = {"COPY_SRC": 4, "COPY_DST": 8, "UNIFORM": 64, "STORAGE": 128, "QUERY_RESOLVE": 512}
 """GPUBufferUsage, as the standard has it."""
-THREADS = min(os.cpu_count() or 1, 8)
-"""The threads that compile pipelines, and as many that pack constants while others are uploaded."""
+COMPILING, PACKING = min(os.cpu_count() or 1, 16), min(os.cpu_count() or 1, 8)
+"""The threads that compile pipelines, and those that pack constants while others are uploaded."""
 ROOM = 256 << 20
 """The bytes of constants that are packed ahead of their upload."""
 PIECE = 64
@@ -44,8 +46,10 @@ class Session:
     def __init__(self, program: Program, device: OpenDevice, phases: Phases | None = None) -> None:
         self.program, self._device = program, device.wgpu
         self._timestamps, self._places = device.timestamps, list[tuple[Any, int]]()
+        self._readback: Readback | None = None
         try:
             self._places = self._allocated()
+            self._readback = Readback(self._device, [*map(self._range, program.outputs.values())])
             pipelines = self._filled(device, phases or Phases())
             self._steps = [self._bound(step, *pipelines[step.pipeline]) for step in program.steps]
         except Exception as problem:
@@ -57,7 +61,7 @@ class Session:
         try:
             self.write(inputs)
             self.submit()
-            return {name: self._read(port) for name, port in self.program.outputs.items()}
+            return self._outputs()
         except Exception as problem:
             raise _refusal(problem) from problem
 
@@ -137,7 +141,7 @@ class Session:
     def _filled(self, device: OpenDevice, phases: Phases) -> list[tuple[Any, Any]]:
         """Return the pipelines, which threads make while the constants are uploaded."""
         begin = perf_counter()
-        with ThreadPoolExecutor(THREADS) as pool:
+        with ThreadPoolExecutor(COMPILING) as pool:
             making = [pool.submit(_pipeline, device, each) for each in self.program.pipelines]
             self._fill(phases)
             made = [each.result() for each in making]
@@ -145,22 +149,19 @@ class Session:
         return [pipeline for pipeline, _ in made]
 
     def _fill(self, phases: Phases) -> None:
-        """Write parameters and constants; waits after each buffer, so that copies on the way are freed."""
-        queue, last = self._device.queue, -1
+        """Write parameters and constants."""
         if self.program.params:
-            queue.write_buffer(self._places[PARAMS][0], 0, self.program.params)
+            self._device.queue.write_buffer(self._places[PARAMS][0], 0, self.program.params)
         constants = self.program.constants
         tasks = [(2 * constant.place.bytes, partial(_content, constant)) for constant in constants]
-        packed = in_order(tasks, THREADS, ROOM)
-        for constant in constants:
-            with phases.time("constants"):
-                content = next(packed)
-            with phases.time("upload"):
-                if constant.place.buffer != last:
-                    self.wait()
-                    last = constant.place.buffer
-                buffer, start = self._places[last]
-                queue.write_buffer(buffer, start + constant.place.offset, content)
+        packed = in_order(tasks, PACKING, ROOM)
+        with Upload(self._device) as upload:
+            for constant in constants:
+                with phases.time("constants"):
+                    content = next(packed)
+                with phases.time("upload"):
+                    buffer, start = self._places[constant.place.buffer]
+                    upload.write(buffer, start + constant.place.offset, content)
 
     def _bound(self, step: ProgramStep, pipeline: Any, layout: Any) -> tuple[Any, Any, tuple[int, int, int]]:
         entries = []
@@ -179,9 +180,17 @@ class Session:
             buffer, start = self._places[port.place.buffer]
             self._device.queue.write_buffer(buffer, start + port.place.offset, padded)
 
-    def _read(self, port: Port) -> Array:
-        values = self.read(port.place).view(NUMPY[port.element])[: int(np.prod(port.shape))]
-        return values.reshape(port.shape).astype(port.dtype, copy=False)
+    def _range(self, port: Port) -> tuple[Any, int, int]:
+        buffer, start = self._places[port.place.buffer]
+        return buffer, start + port.place.offset, port.place.bytes
+
+    def _outputs(self) -> dict[str, Array]:
+        assert self._readback is not None, "made when the program was loaded"
+        contents = self._readback.read()
+        return {
+            name: _values(port, content)
+            for (name, port), content in zip(self.program.outputs.items(), contents, strict=True)
+        }
 
     def read(self, place: Place) -> Array:
         """Return the bytes at a place of an activation."""
@@ -201,6 +210,14 @@ class Session:
         """Free the GPU's memory."""
         for buffer in {id(buffer): buffer for buffer, _ in self._places}.values():
             buffer.destroy()
+        if self._readback is not None:
+            self._readback.close()
+
+
+def _values(port: Port, content: Array) -> Array:
+    """Return an output of the bytes that the GPU wrote."""
+    values = content.view(NUMPY[port.element])[: int(np.prod(port.shape))]
+    return values.reshape(port.shape).astype(port.dtype, copy=False)
 
 
 def _pipeline(device: OpenDevice, wanted: ComputePipeline) -> tuple[tuple[Any, Any], float]:

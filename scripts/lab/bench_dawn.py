@@ -4,10 +4,10 @@
     python -m scripts.lab.bench_dawn measure build sd21-base/unet/96x96 -o found.json
 
 A network is MODEL/COMPONENT/SIZE, of one of configs/models and rows x columns of latents. The first half
-needs TensorFlow, the second wgpudawn; they may run on different machines. Weights are int8, drawn from a
-seed. Runs of all variants take turns, four at a time, of which the first is left out, from inputs on the GPU
-to outputs on it. --peer NETWORK times LiteRT's delegate too, with the copies, and the variants beside it. GPU
-memory is what nvidia-smi shows more once a network has run.
+needs TensorFlow, the second wgpudawn; they may run on different machines. Weights are drawn from a seed. Runs
+of all variants take turns, four at a time, of which the first is left out, from inputs on the GPU to outputs
+on it. --peer NETWORK times LiteRT's delegate too, with the copies, and the variants beside it. GPU memory is
+what nvidia-smi shows more once a network has run.
 """
 
 from __future__ import annotations
@@ -89,12 +89,15 @@ def trace_networks(folder: Path, names: tuple[str, ...]) -> None:
 @click.argument("folder", type=click.Path(path_type=Path, exists=True))
 @click.argument("names", nargs=-1, required=True)
 @click.option("--peer", "peers", multiple=True, help="Time LiteRT's delegate too for this network.")
+@click.option("--recipe", default="gpu-w8", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-def measure_networks(folder: Path, names: tuple[str, ...], peers: tuple[str, ...], output: Path) -> None:
+def measure_networks(
+    folder: Path, names: tuple[str, ...], peers: tuple[str, ...], recipe: str, output: Path
+) -> None:
     """Write a row for each network of NAMES, whose structures are in FOLDER, as JSON to OUTPUT."""
-    report = described(PACKAGES) | {"recipe": "gpu-w8"}
+    report = described(PACKAGES) | {"recipe": recipe}
     with tempfile.TemporaryDirectory() as temporary, ProcessPoolExecutor(len(names)) as pool:
-        made = pool.map(partial(prepared, folder, Path(temporary)), names)
+        made = pool.map(partial(prepared, folder, Path(temporary), recipe), names)
         for name, (path, row, inputs, expected) in zip(names, made, strict=True):
             report["rows"].append(row)
             row |= in_turn(path, inputs, expected)
@@ -109,10 +112,12 @@ def structure(folder: Path, name: str) -> Path:
     return folder / f"{name.replace('/', '-')}.zip"
 
 
-def prepared(folder: Path, to: Path, name: str) -> tuple[Path, Row, dict[str, Array], dict[str, Array]]:
+def prepared(
+    folder: Path, to: Path, recipe: str, name: str
+) -> tuple[Path, Row, dict[str, Array], dict[str, Array]]:
     """Return the file with random weights, its counts, its inputs, and the CPU's outputs for small sizes."""
     path, (_, component, size) = to / f"{name.replace('/', '-')}.tflite", name.split("/")
-    counts = write_random(load_structure(structure(folder, name)), path, component, "gpu-w8")
+    counts = write_random(load_structure(structure(folder, name)), path, component, recipe)
     row = {"network": name, **counts}
     with Interpreter(path, threads=max(1, (os.cpu_count() or 1) // 3), float_weights=True) as cpu:
         inputs = random_inputs(cpu.inputs.values())
@@ -176,6 +181,8 @@ def beside_litert(path: Path, inputs: dict[str, Array]) -> Row:
         facts = {
             "first_result_seconds": round(time.perf_counter() - begun, 1),
             "gpu_bytes": gpu_used() - before,
+            "operations delegated": [litert.placement.delegated, litert.placement.nodes],
+            "partitions": litert.placement.partitions,
         }
         runners = {
             "litert-gpu": litert,

@@ -16,7 +16,7 @@ from msd.graph.ir import Graph, Model, Op, Tensor
 from msd.graph.ir.interface import Interface
 from msd.graph.ir.split import split_graph
 from msd.graph.ir.weights import Array
-from msd.run.runners.interpreter import check
+from msd.run.runners.checks import check
 
 PIECE = 64 << 20
 """The most weights of a piece; each occupies four bytes as float32."""

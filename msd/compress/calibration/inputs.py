@@ -10,7 +10,7 @@ import numpy as np
 
 from msd.errors import BadCalibration
 from msd.graph.ir.weights import Array
-from msd.run.runners.interpreter import one_line
+from msd.run.runners.checks import one_line
 from msd.tensor_spec import TensorSpec
 
 Inputs = dict[str, Array]

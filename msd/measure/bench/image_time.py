@@ -8,9 +8,9 @@ from msd.bundle import Bundle
 from msd.errors import BadBundle, BadConfig, DelegateFailed
 from msd.measure.bench.image_worker import GenerateImage
 from msd.measure.bench.result import ImageGeneration, ImageTime, Measurement
+from msd.run.runners.checks import one_line
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.run.runners.engine import Engine
-from msd.run.runners.interpreter import one_line
 from msd.run.runtime.decode import decoder_runs
 from msd.run.runtime.execution import Execution
 from msd.run.runtime.guidance import Guidance

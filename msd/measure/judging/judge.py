@@ -20,8 +20,8 @@ from msd.run.runners import native_log
 from msd.run.runners.adapter import find
 from msd.run.runners.backends.litert_cpu import CpuProcess
 from msd.run.runners.backends.litert_gpu import GpuProcess
+from msd.run.runners.checks import check, one_line
 from msd.run.runners.child import ChildLost, ChildRefused
-from msd.run.runners.interpreter import check, one_line
 from msd.run.runners.process_runner import ProcessRunner
 from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.runner import Conditions, Precision, VulkanAdapter

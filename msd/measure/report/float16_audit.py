@@ -14,7 +14,7 @@ from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array
 from msd.graph.tflite import read
 from msd.measure.report.report import Audit, OutOfRange
-from msd.run.runners.interpreter import check
+from msd.run.runners.checks import check
 from msd.run.runners.random_inputs import random_inputs
 
 RANDOM_RUNS = 3

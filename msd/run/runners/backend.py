@@ -9,15 +9,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
-from msd.bundle import RunsOn
 from msd.errors import BadConfig
 from msd.gpu.gpu_api import choose_api
 from msd.run.runners import adapter
 from msd.run.runners.runner import Conditions, Placement, Precision, ProcessMemory, Runner
-from msd.run.runners.timings import Effort, Timings
 
 if TYPE_CHECKING:
+    from msd.bundle import RunsOn
     from msd.run.runners.processes import Processes
+    from msd.run.runners.timings import Effort, Timings
 
 Report = Callable[[str], None]
 """Called with the current activity, in a few words."""
@@ -75,8 +75,8 @@ class Backend:
     name in `msd generate` and in the metadata of images. `ahead` starts that many processes for files that
     are not known yet, None where that might take long. `takes`: the conditions that it supports; the others
     have their defaults. `needs_adapter`: it runs on a GPU. `package`: the package that it needs, and a module
-    of that. `package_note`: where that can be had. `for_cpu`: the backend for files that are for the CPU,
-    None for this one. `names_itself`: its message for a file that it refuses already names the backend.
+    of that. `package_note`: where that can be had. `for_cpu` returns the backend for files that are for
+    the CPU; None for this one. `names_itself`: its message for a file that it refuses already names it.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Backend:
     needs_adapter: bool = False
     package: tuple[str, str] | None = None
     package_note: str | None = None
-    for_cpu: Backend | None = None
+    for_cpu: Callable[[], Backend] | None = None
     names_itself: bool = False
     options: tuple[BackendOption, ...] = ()
 
@@ -99,7 +99,7 @@ class Backend:
 
     def on(self, runs_on: RunsOn) -> Backend:
         """Return the backend for a file that is for the GPU or for the CPU; the latter run only there."""
-        return self.for_cpu if runs_on == "cpu" and self.for_cpu else self
+        return self.for_cpu() if runs_on == "cpu" and self.for_cpu else self
 
     def applicable(self, conditions: Conditions) -> Conditions:
         """Return the conditions, with defaults for those that this backend does not support."""

@@ -10,13 +10,12 @@ import io
 import mmap
 import os
 import pickle
+import sys
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any
-
-import numpy as np
 
 LEAST = 4096
 """The fewest bytes of an array that goes through the mapped memory."""
@@ -68,10 +67,11 @@ class Channel:
 class _Pickler(pickle.Pickler):
     """Hands the bytes of every array to `buffer_callback`: pickle itself puts those with gaps in the text."""
 
-    def reducer_override(self, value: object) -> Any:
-        if type(value) is not np.ndarray or value.dtype.hasobject or value.flags.forc:
+    def reducer_override(self, value: Any) -> Any:
+        numpy = sys.modules.get("numpy")  # a process that starts others does not wait for its import
+        if numpy is None or type(value) is not numpy.ndarray or value.dtype.hasobject or value.flags.forc:
             return NotImplemented
-        return np.ascontiguousarray(value).__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        return numpy.ascontiguousarray(value).__reduce_ex__(pickle.HIGHEST_PROTOCOL)
 
 
 def _pickled(message: object, is_small: Callable[[pickle.PickleBuffer], bool]) -> bytes:

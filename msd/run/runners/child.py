@@ -18,6 +18,7 @@ from types import TracebackType
 from msd.errors import DelegateFailed
 from msd.files.scratch import scratch_folder
 from msd.run.runners.channel import Channel
+from msd.run.runners.driver_cache import DriverCache
 from msd.run.runners.memory_sampler import descendants, resident
 from msd.run.runners.messages import Done, Refused, Reply
 
@@ -66,14 +67,21 @@ class Child:
     """One child process, with `environment` added to its own, running `main` of the module `worker`.
 
     `log` has all output of it and its libraries. `peak` is the peak resident memory in bytes, of it and the
-    processes it started, sampled every `PATIENCE` seconds.
+    processes it started, sampled every `PATIENCE` seconds. `cache` is where a GPU's driver keeps what the
+    process compiles, None for the driver's own place.
     """
 
     def __init__(
-        self, environment: Mapping[str, str], bounds: Bounds, worker: str = "msd.run.runners.worker"
+        self,
+        environment: Mapping[str, str],
+        bounds: Bounds,
+        worker: str = "msd.run.runners.worker",
+        cache: DriverCache | None = None,
     ) -> None:
         self.bounds, self.peak, self._unread = bounds, 0, 0
+        self.cache = cache or DriverCache()
         with ExitStack() as ours, ExitStack() as theirs:
+            ours.callback(self.cache.close)
             folder = ours.enter_context(scratch_folder())
             self._log = folder / "native.log"
             self._connection, connection = Pipe()
@@ -87,7 +95,7 @@ class Child:
             log = theirs.enter_context(self._log.open("wb"))
             self.process = subprocess.Popen(
                 self._command(worker, connection.fileno(), lifeline),
-                env=_environment(self._inherited() | {**environment}, folder),
+                env=_environment(self._inherited() | {**environment} | self.cache.environment, folder),
                 pass_fds=[connection.fileno(), lifeline],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

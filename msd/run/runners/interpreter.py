@@ -21,10 +21,10 @@ from msd.graph.ir import Model
 from msd.graph.ir.float_weights import dequantize_weights
 from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array
+from msd.run.runners.checks import check, one_line
 from msd.run.runners.messages import LITERT
 from msd.run.runners.peak_memory import peak_rss
 from msd.run.runners.runner import Placement, ProcessMemory
-from msd.tensor_spec import TensorSpec
 
 STARTUP_LINE = re.compile(rb"INFO: Created TensorFlow Lite XNNPACK delegate for CPU\.")
 
@@ -125,19 +125,6 @@ def file_to_load(model: Model, path: Path, float_weights: bool) -> Iterator[Path
         yield folder / path.name
 
 
-def check(inputs: Mapping[str, Array], ports: Mapping[str, TensorSpec], path: Path) -> None:
-    """Raise BadModelFile unless `inputs` have exactly the names, shapes and dtypes of `ports`."""
-    if set(inputs) != set(ports):
-        raise BadModelFile(f"{path} takes the inputs {sorted(ports)}, not {sorted(inputs)}")
-    for name, port in ports.items():
-        value = np.asarray(inputs[name])
-        if (value.shape, value.dtype.name) != (port.shape, port.dtype):
-            expected = f"{port.dtype}{list(port.shape)}"
-            raise BadModelFile(
-                f"{path} takes {name} as {expected}, not {value.dtype.name}{list(value.shape)}"
-            )
-
-
 def require_loadable(path: Path) -> None:
     """Raise BadModelFile where LiteRT cannot load the file; maps it into memory and reads its structure."""
     from ai_edge_litert.interpreter import Interpreter as LiteRt
@@ -147,8 +134,3 @@ def require_loadable(path: Path) -> None:
         LiteRt(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
     except (ValueError, RuntimeError) as problem:
         raise BadModelFile(f"{path} cannot be loaded on the CPU: {one_line(problem)}") from problem
-
-
-def one_line(problem: Exception) -> str:
-    """Return an exception's message as part of a sentence: without line breaks or a final full stop."""
-    return " ".join(str(problem).split()).rstrip(".") or type(problem).__name__

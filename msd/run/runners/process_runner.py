@@ -6,17 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from msd.errors import MsdError
-from msd.graph import tflite
-from msd.graph.ir.interface import Interface
-from msd.graph.ir.weights import Array
+from msd.run.runners.checks import check, one_line
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
-from msd.run.runners.interpreter import check, one_line
 from msd.run.runners.messages import Done, Load, MeasurePeaks, Request, RunModel, TimeModel
 from msd.run.runners.program_facts import Opening
 from msd.run.runners.runner import Placement, ProcessMemory
+
+if TYPE_CHECKING:
+    from msd.graph.ir.weights import Array
 
 
 class ProcessRunner(ABC):
@@ -34,6 +34,9 @@ class ProcessRunner(ABC):
         bounds: Bounds,
         environment: Mapping[str, str] | None = None,
     ) -> None:
+        from msd.graph import tflite  # not before processes have been started ahead
+        from msd.graph.ir.interface import Interface
+
         interface = Interface.of(tflite.read(path), path)
         self.path, self.inputs, self.outputs = path, interface.inputs, interface.outputs
         self.run_seconds: list[float] = []

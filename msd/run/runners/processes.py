@@ -13,6 +13,7 @@ from types import TracebackType
 
 from msd.errors import DelegateFailed
 from msd.run.runners.child import Bounds, Child
+from msd.run.runners.driver_cache import DriverCache
 from msd.run.runners.messages import OpenGpu, Unload
 
 SECONDS = 60.0
@@ -29,22 +30,28 @@ class Processes:
         self._lock, self._idle = Lock(), list[Child]()
         try:
             for _ in range(count):
-                self._idle.append(Child(environment, Bounds.of(SECONDS)))
+                self._idle.append(Child(environment, Bounds.of(SECONDS), cache=DriverCache.claimed()))
                 self._idle[-1].tell(opening)
         except BaseException:
             self.close()
             raise
 
-    def take(self, bounds: Bounds) -> Child | None:
-        """Return a process that holds no file, with these bounds; None where there is none."""
+    def take(self, bounds: Bounds, network: str) -> Child | None:
+        """Return a process that holds no file, with these bounds; None where there is none.
+
+        It is one whose driver has compiled a network of this name before, if such a one is idle.
+        """
         with self._lock:
-            child = self._idle.pop() if self._idle else None
-        if child is None or child.lives:
-            if child:
-                child.bounds = bounds
-            return child
-        child.close()
-        return self.take(bounds)
+            child = max(self._idle, key=lambda idle: idle.cache.knows(network), default=None)
+            if child is None:
+                return None
+            self._idle.remove(child)
+        if not child.lives:
+            child.close()
+            return self.take(bounds, network)
+        child.cache.note(network)
+        child.bounds = bounds
+        return child
 
     def give(self, child: Child) -> None:
         """Free the file of a process and keep the process, or end one that does not answer."""

@@ -12,8 +12,8 @@ from msd.graph.prediction.rules.apply import predict
 from msd.run.runners import adapter, native_log
 from msd.run.runners.backend import Backend
 from msd.run.runners.backends import litert_cpu
+from msd.run.runners.checks import one_line
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
-from msd.run.runners.interpreter import one_line
 from msd.run.runners.messages import LoadOnGpu
 from msd.run.runners.process_runner import ProcessRunner
 from msd.run.runners.runner import Conditions, Placement
@@ -108,5 +108,5 @@ BACKEND = Backend(
     open=open_supported,
     takes=frozenset({"precision"}),
     needs_adapter=True,
-    for_cpu=litert_cpu.BACKEND,
+    for_cpu=lambda: litert_cpu.BACKEND,
 )

@@ -12,9 +12,9 @@ from msd.errors import BadConfig, DelegateFailed, MsdError
 from msd.gpu.gpu_api import choose_api
 from msd.run.runners import adapter
 from msd.run.runners.backend import Backend
-from msd.run.runners.backends import litert_cpu
+from msd.run.runners.checks import check
 from msd.run.runners.child import Bounds, Child, ChildLost
-from msd.run.runners.interpreter import check
+from msd.run.runners.driver_cache import DriverCache
 from msd.run.runners.messages import LoadOnWebGpu, MeasurePeaks, OpenGpu, TimeModel
 from msd.run.runners.process_runner import ProcessRunner
 from msd.run.runners.processes import Processes
@@ -47,8 +47,12 @@ class WebGpuProcess(ProcessRunner):
 
     def start(self, environment: Mapping[str, str], bounds: Bounds) -> Child:
         """Return a process that was started ahead, where there is one, else one that is just started."""
-        ahead = self._processes.take(bounds) if self._processes else None
-        return ahead or super().start(environment, bounds)
+        network = self.path.stem
+        if self._processes and (ahead := self._processes.take(bounds, network)):
+            return ahead
+        cache = DriverCache.claimed(network)
+        cache.note(network)
+        return Child(environment, bounds, cache=cache)
 
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
@@ -102,11 +106,18 @@ def processes_ahead(conditions: Conditions, count: int) -> Processes | None:
     return Processes(count, found.environment, opening) if found else None
 
 
+def cpu() -> Backend:
+    """Return the backend for files that are for the CPU."""
+    from msd.run.runners.backends import litert_cpu  # loads what starts no process on a GPU
+
+    return litert_cpu.BACKEND
+
+
 BACKEND = Backend(
     name="webgpu",
     open=WebGpuProcess,
     ahead=processes_ahead,
     takes=frozenset({"precision", "gpu_api"}),
     needs_adapter=True,
-    for_cpu=litert_cpu.BACKEND,
+    for_cpu=cpu,
 )
