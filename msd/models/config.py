@@ -191,9 +191,7 @@ class UNetConfig:
         for width, number in zip(channels, heads, strict=True):
             read.require_multiple("block_out_channels", width, "norm_num_groups", groups)
             read.require_multiple("block_out_channels", width, "attention_head_dim", number)
-        middle = config.get("mid_block_type", "") not in (None, PLAIN_MIDDLE)
-        idle = [not any(sides) for sides in zip(down, up[::-1], strict=True)]
-        kind, depths = _depths(_without_idle(read, [*idle[:-1], idle[-1] and not middle]), levels)
+        kind, depths = _depths(_without_idle(read, down, up[::-1]), levels)
         return kind(
             in_channels=read.count("in_channels", 4),
             out_channels=read.count("out_channels", 4),
@@ -266,11 +264,13 @@ class UnevenUNetConfig(UNetConfig):
         return self.middle_layers
 
 
-def _without_idle(read: settings.Reader, idle: Sequence[bool]) -> settings.Reader:
+def _without_idle(read: settings.Reader, down: Sequence[bool], up: Sequence[bool]) -> settings.Reader:
     """Return a reader that finds 1 where a level without attention has 0 transformer layers.
 
-    Nothing reads the numbers of these levels, which `idle` tells.
+    Nothing reads the numbers of these levels; `down` and `up` tell which levels have attention.
     """
+    idle = [not any(sides) for sides in zip(down, up, strict=True)]
+    idle[-1] &= read.config.get("mid_block_type", "") in (None, PLAIN_MIDDLE)
     changed = {}
     for key, levels in ((TRANSFORMERS, idle), (REVERSE_TRANSFORMERS, idle[::-1])):
         given = read.config.get(key)
