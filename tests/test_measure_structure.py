@@ -83,6 +83,13 @@ def test_two_checkouts_stand_side_by_side(checkout: Path, tmp_path: Path) -> Non
     stored = json.loads(out.read_text())
     assert stored["command"] == "python scripts/lab/measure_structure.py BEFORE ."
     assert {label: [str(stored["before"][label])] * 2 for label in lines} == lines
+    assert stored["after"].pop("ways between rooms") == {
+        "msd.steps to msd.graph": 2,
+        "msd.graph to msd.steps": 1,
+    }
+    lengths = stored["after"].pop("lines by room")
+    assert lengths["msd.graph"] == 10, "of two files"
+    assert next(iter(lengths)) == "msd.steps", "the longest first"
     assert stored["after"] == {
         "modules in msd/ itself": 1,
         "packages in cycles": 0,

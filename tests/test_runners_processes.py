@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd.errors import DelegateFailed
+from msd.errors import BadModelFile, DelegateFailed
 from msd.run.runners import adapter, processes
 from msd.run.runners.backends.webgpu import WebGpuProcess, processes_ahead
 from msd.run.runners.child import Bounds, Child
 from msd.run.runners.driver_cache import VARIABLE
-from msd.run.runners.messages import OpenGpu
 from msd.run.runners.processes import Processes
 from msd.run.runners.runner import Conditions
 from tests import tiny_models
@@ -120,8 +119,22 @@ def test_all_of_them_end_with_the_block(ahead: Processes) -> None:
     assert process.poll() == -signal.SIGKILL
 
 
-def test_a_gpu_that_must_be_probed_first_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapter, "remembered", lambda: None)
+def test_a_gpu_that_must_be_probed_first_keeps_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[Processes] = []
+    monkeypatch.setattr(adapter, "is_remembered", lambda driver: False)
+    monkeypatch.setattr(Processes, "close", lambda processes: closed.append(processes))
+    assert processes_ahead(Conditions(), 2) is None
+    (processes,) = closed
+    monkeypatch.undo()
+    children = [*processes._idle]
+    processes.close()
+    assert all(child.process.poll() == -signal.SIGKILL for child in children)
+
+
+def test_a_gpu_whose_driver_must_be_installed_first_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapter, "first_driver", lambda: None)
     assert processes_ahead(Conditions(), 2) is None
 
 
@@ -131,9 +144,10 @@ def test_what_find_finds_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     adapter._find.cache_clear()
     found = adapter.find()
-    known = adapter.remembered()
-    assert known is not None
-    assert (known.name, dict(known.environment)) == (found.name, dict(found.environment))
+    driver = adapter.first_driver()
+    assert driver is not None
+    assert dict(driver.environment) == dict(found.environment)
+    assert adapter.is_remembered(driver)
 
 
 def test_a_network_takes_the_process_whose_driver_has_compiled_it(
@@ -141,16 +155,15 @@ def test_a_network_takes_the_process_whose_driver_has_compiled_it(
 ) -> None:
     monkeypatch.setenv("MSD_CACHE", str(tmp_path))
     monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setattr(Child, "tell", lambda child, request: None)
     for _ in range(2):
-        with Processes(2, {}, OpenGpu("fp32")) as both:
+        with Processes(2, {}) as both:
             taken = {name: both.take(BOUNDS, name) for name in ("unet", "text_encoder")}
             folders = {name: child.cache.folder for name, child in taken.items() if child}
             assert folders == {"unet": tmp_path / "drivers/0", "text_encoder": tmp_path / "drivers/1"}
             for child in taken.values():
                 assert child
                 child.close()
-        with Processes(2, {}, OpenGpu("fp32")) as both:
+        with Processes(2, {}) as both:
             taken = {name: both.take(BOUNDS, name) for name in ("text_encoder", "unet")}
             assert {name: child.cache.folder for name, child in taken.items() if child} == folders
             for child in taken.values():
@@ -171,9 +184,22 @@ class Started(subprocess.Popen):
         if "msd.run.runners.worker" in str(words):
             sys.exit("numpy" in sys.modules and "NumPy is there" or "NumPy is not there")
 
-adapter.remembered = lambda: adapter.VulkanAdapter("a GPU", "", "", False, {{}})
+adapter.first_driver = lambda: adapter.Driver("a GPU's driver", {{}})
 subprocess.Popen = Started
 msd(["generate", {str(tmp_path)!r}, "-p", "a fox", "--backend", "webgpu", "--steps", "2"])
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert ended.stderr.strip().endswith("NumPy is not there")
+
+
+def test_a_file_that_is_no_model_is_refused_though_its_process_was_asked_to_load_it(
+    ahead: Processes, tmp_path: Path
+) -> None:
+    broken, path = tmp_path / "broken.tflite", tiny_models.save("copy_only", tmp_path)
+    broken.write_bytes(b"no model")
+    x = np.random.default_rng(0).standard_normal(tiny_models.SHAPE).astype(np.float32)
+    with ahead:
+        with pytest.raises(BadModelFile, match=str(broken)):
+            load(broken, ahead)
+        with load(path, ahead) as runner:
+            np.testing.assert_array_equal(runner.run({"x0": x})["y"], np.maximum(x, 0))

@@ -5,7 +5,8 @@
 
 A room is a package directly below msd (or a module, where there is no package), or graph_rewrites. The rooms
 of a conversion are those whose functions run while the demo checkpoint is converted, in the order of each
-function's first call; see scripts/lab/conversion_path.py. A return goes to a room that was left before.
+function's first call; see scripts/lab/conversion_path.py. A return goes to a room that was left before. The
+file also has how often a conversion goes from one room to another, and the lines of each room.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -57,7 +62,11 @@ def main(roots: tuple[Path, ...], suite_minutes: tuple[float, ...], rooms: bool,
     click.echo(table(columns))
     if output:
         output.parent.mkdir(parents=True, exist_ok=True)
-        save_figures(output, {"command": command(roots), **columns}, "msd")
+        detailed = {
+            name: column | details(root, rooms)
+            for (name, column), root in zip(columns.items(), roots, strict=True)
+        }
+        save_figures(output, {"command": command(roots), **detailed}, "msd")
 
 
 def command(roots: tuple[Path, ...]) -> str:
@@ -84,9 +93,29 @@ def figures(root: Path, rooms: bool) -> Figures:
     }
 
 
+def details(root: Path, rooms: bool) -> dict[str, Any]:
+    """Return the lines of each room, and how often a conversion goes from one to another, most first."""
+    modules = read_modules(root, CODE)
+    lines: Counter[str] = Counter()
+    for each in file_lengths(modules):
+        lines[package_of(each.name)] += each.lines
+    found: dict[str, Any] = {"lines by room": dict(lines.most_common())}
+    if rooms:
+        stays, _ = visits(rooms_of_conversion(root))
+        found["ways between rooms"] = {
+            f"{before} to {after}": count for (before, after), count in Counter(pairwise(stays)).most_common()
+        }
+    return found
+
+
+def rooms_of_conversion(root: Path) -> list[str]:
+    """Return the room of each function that runs first, in that order, without the command line."""
+    return [package_of(module) for module in converted_through(root) if not in_folder(module, "msd.cli")]
+
+
 def conversion_rooms(root: Path) -> Figures:
     """Return the rooms that a checkpoint passes through while the code at `root` converts it."""
-    rooms = [package_of(module) for module in converted_through(root) if not in_folder(module, "msd.cli")]
+    rooms = rooms_of_conversion(root)
     stays, returns = visits(rooms)
     return {
         "rooms a checkpoint passes": len(set(rooms)),
@@ -95,6 +124,7 @@ def conversion_rooms(root: Path) -> Figures:
     }
 
 
+@cache
 def converted_through(root: Path) -> list[str]:
     """Return the modules that the demo checkpoint passes in a conversion by the code at `root`."""
     with tempfile.TemporaryDirectory() as scratch:

@@ -71,15 +71,18 @@ def _find() -> VulkanAdapter:
     )
 
 
-def remembered() -> VulkanAdapter | None:
-    """Return what `find` returns, if it needs neither a probe nor an installation for that; else None."""
+def first_driver() -> Driver | None:
+    """Return the driver that `find` tries first; None where it would have to install one."""
     with _FINDING:
         on_system = _has_loader() and (_user_variable() or (_system_icds() and _gpus()))
         if not on_system and swiftshader.locate() is None:
             return None
-        driver = next(_drivers([]), None)
-        found = recalled(driver.environment, _gpus()) if driver else None
-        return _adapter(driver, found, []) if driver and found else None
+        return next(_drivers([]), None)
+
+
+def is_remembered(driver: Driver) -> bool:
+    """Return whether the driver has been probed before, and found to work."""
+    return recalled(driver.environment, _gpus()) is not None
 
 
 def _adapter(driver: Driver, found: ProbeResult, reasons: Iterable[str]) -> VulkanAdapter:

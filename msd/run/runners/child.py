@@ -110,9 +110,21 @@ class Child:
 
     def ask(self, request: object) -> Done:
         """Return the child's answer; raises ChildLost or ChildRefused."""
-        try:
+        self.tell(request)
+        return self.answer()
+
+    def tell(self, request: object) -> None:
+        """Send a request and do not wait; a child that has died is noticed when it should answer."""
+        with suppress(ConnectionError):
             self._send(request)
-            self._unread += 1  # also where this is interrupted, so that the next request ignores the answer
+        self._unread += 1
+
+    def answer(self) -> Done:
+        """Return the answer to the last request; raises ChildLost or ChildRefused.
+
+        Answers to earlier ones, which were told or interrupted, are ignored.
+        """
+        try:
             until = monotonic() + self.bounds.seconds
             while self._unread:
                 self._wait(until)
@@ -123,12 +135,6 @@ class Child:
         if isinstance(reply, Refused):
             raise ChildRefused(reply.words)
         return reply
-
-    def tell(self, request: object) -> None:
-        """Send a request and ignore its answer; a child that has died is noticed when it is asked."""
-        with suppress(ConnectionError):
-            self._send(request)
-            self._unread += 1
 
     @property
     def lives(self) -> bool:

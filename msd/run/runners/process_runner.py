@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from msd.errors import MsdError
 from msd.run.runners.checks import check, one_line
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
-from msd.run.runners.messages import Done, Load, MeasurePeaks, Request, RunModel, TimeModel
+from msd.run.runners.messages import Done, Load, Request, RunModel
 from msd.run.runners.program_facts import Opening
 from msd.run.runners.runner import Placement, ProcessMemory
 
@@ -23,26 +23,32 @@ class ProcessRunner(ABC):
     """A file loaded by a child process, to be run many times; a context manager that ends the process.
 
     Each backend's subclass describes the placement, and words the errors for a lost process and a refused
-    file. `load` makes the request that loads the file, given the key of its signature; `environment` is for
-    the child only. Raises BadModelFile for a file that is no model, and the subclass's errors.
+    file. `load` is the request that loads the file, sent before the file is read here, or makes it of the key
+    of the file's signature; `environment` is for the child only. Raises BadModelFile for a file that is no
+    model, and the subclass's errors.
     """
 
     def __init__(
         self,
         path: Path,
-        load: Callable[[str | None], Load],
+        load: Load | Callable[[str | None], Load],
         bounds: Bounds,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         from msd.graph import tflite  # not before processes have been started ahead
         from msd.graph.ir.interface import Interface
 
-        interface = Interface.of(tflite.read(path), path)
-        self.path, self.inputs, self.outputs = path, interface.inputs, interface.outputs
+        self.path = path
         self.run_seconds: list[float] = []
         self._child = self.start(environment or {}, bounds)
         try:
-            loaded = self._ask(load(interface.signature))
+            if not callable(load):
+                self._child.tell(load)
+            interface = Interface.of(tflite.read(path), path)
+            if callable(load):
+                self._child.tell(load(interface.signature))
+            self.inputs, self.outputs = interface.inputs, interface.outputs
+            loaded = self._answer(loading=True)
         except BaseException:
             self._child.close()
             raise
@@ -93,14 +99,16 @@ class ProcessRunner(ABC):
         self._child.close()
 
     def _ask(self, request: Request) -> Done:
+        self._child.tell(request)
+        return self._answer(loading=False)
+
+    def _answer(self, loading: bool) -> Done:
         try:
-            return self._child.ask(request)
+            return self._child.answer()
         except ChildLost as problem:
             problem.log = self.log
             raise self.lost(problem) from problem
         except ChildRefused as problem:
             problem.log = self.log
             problem.why = self.why(problem)
-            raise self.refused(
-                problem.why, loading=not isinstance(request, RunModel | TimeModel | MeasurePeaks)
-            ) from problem
+            raise self.refused(problem.why, loading) from problem

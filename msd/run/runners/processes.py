@@ -23,18 +23,24 @@ SECONDS = 60.0
 class Processes:
     """`count` child processes, just started with `environment`; a context manager that ends them.
 
+    `open_gpu` lets them open a device, which they do not wait for.
+
     Threads may take and give processes.
     """
 
-    def __init__(self, count: int, environment: Mapping[str, str], opening: OpenGpu) -> None:
+    def __init__(self, count: int, environment: Mapping[str, str]) -> None:
         self._lock, self._idle = Lock(), list[Child]()
         try:
             for _ in range(count):
                 self._idle.append(Child(environment, Bounds.of(SECONDS), cache=DriverCache.claimed()))
-                self._idle[-1].tell(opening)
         except BaseException:
             self.close()
             raise
+
+    def open_gpu(self, opening: OpenGpu) -> None:
+        """Let each process open a device; returns at once."""
+        for child in self._idle:
+            child.tell(opening)
 
     def take(self, bounds: Bounds, network: str) -> Child | None:
         """Return a process that holds no file, with these bounds; None where there is none.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -41,9 +40,9 @@ class WebGpuProcess(ProcessRunner):
         api = choose_api(conditions.gpu_api)
         self.precision, self.adapter = conditions.precision, conditions.adapter or adapter.find()
         bounds = Bounds.of(conditions.seconds or SECONDS, conditions.memory, conditions.stop)
-        load = partial(LoadOnWebGpu, path, conditions.precision, without, api)
+        load = LoadOnWebGpu(path, conditions.precision, without, api)
         self._processes = conditions.processes
-        super().__init__(path, lambda signature: load(), bounds, self.adapter.environment)
+        super().__init__(path, load, bounds, self.adapter.environment)
 
     def start(self, environment: Mapping[str, str], bounds: Bounds) -> Child:
         """Return a process that was started ahead, where there is one, else one that is just started."""
@@ -102,8 +101,16 @@ def processes_ahead(conditions: Conditions, count: int) -> Processes | None:
         opening = OpenGpu(conditions.precision, choose_api(conditions.gpu_api))
     except BadConfig:
         return None  # the first file says why
-    found = conditions.adapter or adapter.remembered()
-    return Processes(count, found.environment, opening) if found else None
+    driver = conditions.adapter or adapter.first_driver()
+    if driver is None:
+        return None
+    processes = Processes(count, driver.environment)
+    # Whether the driver works is found out while Python starts there.
+    if isinstance(driver, adapter.Driver) and not adapter.is_remembered(driver):
+        processes.close()
+        return None
+    processes.open_gpu(opening)
+    return processes
 
 
 def cpu() -> Backend:
