@@ -71,8 +71,6 @@ def convert(
     from msd.models.demo import CHECKPOINT
 
     settings = conversion_settings(graph_rewrites.load(), **options)
-    if source is not None and not str(source):
-        raise BadConfig("source is empty; a path was expected, or None for the demo checkpoint")
     place = CHECKPOINT if source is None else local_checkpoint(Path(source))
     convert_checkpoint(place, Path(output), settings, on_progress)
     return open_bundle(output)
@@ -157,7 +155,7 @@ def generate(
 
 @known_keywords()
 def predict(
-    file: str | Path, delegates: Sequence[str] = ("litert-gpu",), device: str | None = None
+    file: str | Path, delegates: Sequence[str] = ("litert-gpu",), device: str | Path | None = None
 ) -> FileReport:
     """Return what the rules predict of a .tflite file: for each delegate, findings, partitions and memory.
 
@@ -169,7 +167,9 @@ def predict(
     from msd.graph.prediction.device import Device, find_device
     from msd.measure.report.examine import examine
 
-    chosen = find_device(device) if device else Device()
+    if not delegates:
+        raise BadConfig("delegates is empty; the name of a delegate was expected, as 'litert-gpu'")
+    chosen = Device() if device is None else find_device(str(device))
     with damage_named([Path(file)]):
         found = examine(Path(file), tuple(delegates), chosen)
         require_fixed(Path(file), tflite.read(Path(file)).main)
@@ -193,6 +193,8 @@ def judge(
     from msd.graph import tflite
     from msd.measure.judging import judge as judge_file
 
+    if not timeout > 0:
+        raise BadConfig(f"timeout is {timeout}; seconds above 0 were expected")
     with damage_named([Path(file)]):
         require_fixed(Path(file), tflite.read(Path(file)).main)
         return judge_file(Path(file), precision=precision, inputs=inputs, timeout=timeout)

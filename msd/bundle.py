@@ -103,6 +103,12 @@ class ImageSize:
     width: int
     height: int
 
+    def __post_init__(self) -> None:
+        if any(type(pixels) is not int or pixels < 1 for pixels in (self.width, self.height)):
+            raise BadConfig(
+                f"a size is {self.width!r}x{self.height!r}; whole numbers of pixels were expected"
+            )
+
     def __str__(self) -> str:
         return f"{self.width}x{self.height}"
 
@@ -251,6 +257,8 @@ class Bundle:
 
     def component(self, name: str) -> ConvertedFile:
         """Return the manifest's entry for a component; raises BadBundle if there is no such component."""
+        if not isinstance(name, str):
+            raise BadBundle(f"{self.folder} has no component {name!r}; its name was expected")
         if name not in self.manifest.components:
             if name in self.family.names and (option := self.family.component(name).option):
                 need = f"msd-convert CHECKPOINT {option} -o OUT writes one"

@@ -87,10 +87,10 @@ def test_mistakes_are_sentences(tmp_path: Path) -> None:
     [
         ({"prompt": None}, "prompt is None; a text was expected"),
         ({"negative_prompt": b"fox"}, "negative_prompt is b'fox'; a text was expected"),
-        ({"guidance": "7"}, "guidance is '7'; a number was expected"),
-        ({"scheduler": 3}, "the scheduler is 3; its name was expected"),
-        ({"controls": "canny=a.png"}, "controls is 'canny=a.png'; a list of NAME=FILE"),
-        ({"controls": [Path("a.png")]}, "should be NAME=FILE"),
+        ({"guidance": "7"}, "guidance is '7'; a number or None was expected"),
+        ({"scheduler": 3}, "scheduler is 3; a text or None was expected"),
+        ({"controls": "canny=a.png"}, "controls is 'canny=a.png'; a list of texts was expected"),
+        ({"controls": ["a.png"]}, "should be NAME=FILE"),
         ({"control_from": 0.5}, "control_from, control_until and from_photo are of pictures that steer"),
         ({"control_until": 0.5}, "control_from, control_until and from_photo are of pictures that steer"),
         ({"from_photo": True}, "control_from, control_until and from_photo are of pictures that steer"),
@@ -116,7 +116,7 @@ def test_a_strength_is_a_number(bundle_folder: Path, tmp_path: Path) -> None:
 
 
 def test_an_empty_source_is_not_the_demo(tmp_path: Path) -> None:
-    with pytest.raises(BadConfig, match="source is empty; a path was expected, or None for the demo"):
+    with pytest.raises(BadConfig, match="source is ''; a path or None was expected"):
         msd.convert("", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 import msd
 from msd.api import ConversionOptions
 from msd.conversion.options import options
-from msd.errors import BadConfig
+from msd.errors import BadBundle, BadConfig
 from msd.run.runtime.scheduler import SCHEDULERS
 
 OPTIONS = sorted(options())
@@ -75,14 +76,14 @@ def test_any_other_keyword_does_nothing(function: str, name: str) -> None:
 
 
 WRONG: dict[str, list[Any]] = {
-    "recipe": ["gpu-w9", 8],
+    "recipe": ["gpu-w9", 8, ""],
     "components": ["unet", ["unett"], [1], None],
     "also": ["vae_encoder", ["vae"], None],
     "batch": [0, 3, 1.0, "1", True, None],
     "height": [0, 7, 100_000, 64.0, "64", True],
     "width": [0, 7, 100_000, 64.0, "64", True],
     "sizes": [[(64, 64)], "64x64", ["64x64"], None],
-    "device": ["adreno", 740],
+    "device": ["adreno", 740, "", "x" * 9999],
     "gelu_clip": [0.5, 1001, float("nan"), "10", None, True],
     "spelling": ["standrad", None],
     "attention": ["composit", "", None],
@@ -90,16 +91,24 @@ WRONG: dict[str, list[Any]] = {
     "without": ["clip_gelu", ["clip_gel"], None],
     "prediction_type": ["velocity", "v-prediction", "", 1],
     "networks": ["keras", "", None],
-    "prune": ["15", "a lot", 15, "150%"],
-    "calibration": [16, ["a.txt"]],
+    "prune": ["", "15", "a lot", 15, "150%"],
+    "calibration": [16, ["a.txt"], "", "a\0"],
     "refit": ["no", 0, None],
     "jobs": [0, 257, 1.0, True, "2"],
     "force": ["yes", 1, None],
-    "lora": ["a.safetensors", ["a.safetensors"], [("a", "1")], [("a", 1.0, 2)], [("a", True)], None],
+    "lora": [
+        "a.safetensors",
+        ["a.safetensors"],
+        [("a", "1")],
+        [("a", 1.0, 2)],
+        [("a", True)],
+        [("x" * 9999, 1.0)],
+        None,
+    ],
     "embeddings": ["a.pt", [("a.pt", 1)], ["a.pt"], None],
     "controlnets": ["a.pth", [("a.pth", 1)], ["a.pth"], None],
     "fuse_control": ["yes", 1, None],
-    "vae": ["a.safetensors", [1], None],
+    "vae": ["a.safetensors", [1], None, ["\ud800"]],
     "preview_vae": [1, ["a"]],
     "upscaler": [4, ["x4.pth"]],
     "split": [1, "yes", None],
@@ -138,7 +147,7 @@ def test_a_size_given_twice_is_refused(tmp_path: Path) -> None:
         ("scheduler", "dimm", f"there are {', '.join(SCHEDULERS)}"),
         ("prompt_syntax", "weight", "known are plain, weights"),
         ("fit", "squeeze", "fit is 'squeeze'; it should be crop or stretch"),
-        ("steps", 2.0, "steps is 2.0; a whole number was expected"),
+        ("steps", 2.0, "steps is 2.0; a whole number or None was expected"),
         ("steps", 0, "0 steps are impossible"),
         ("seed", "7", "seed is '7'; a whole number was expected"),
         ("seed", True, "seed is True; a whole number was expected"),
@@ -158,6 +167,77 @@ def test_a_wrong_value_of_an_image_is_refused(
         given["image"] = tmp_path / "none.png"
     with pytest.raises(BadConfig, match=re.escape(why)):
         msd.generate(bundle_folder, "a dog", **given)
+
+
+ARGUMENTS = [
+    (name, p.name, str(p.annotation))
+    for name, function in FUNCTIONS.items()
+    for p in inspect.signature(function).parameters.values()
+    if p.kind is not p.VAR_KEYWORD
+]
+VALID: dict[str, dict[str, Any]] = {
+    "convert": {"source": None, "output": "out"},
+    "generate": {"bundle": "demo", "prompt": "a dog"},
+    "judge": {"file": "unet.tflite"},
+    "open_bundle": {"folder": "demo"},
+    "predict": {"file": "unet.tflite"},
+}
+
+
+@pytest.mark.parametrize(("function", "name", "annotation"), ARGUMENTS)
+def test_a_value_of_another_type_is_a_sentence(function: str, name: str, annotation: str) -> None:
+    """Before anything else happens: none of these files is there."""
+    wrong = [object(), b"x", [1], *([] if "None" in annotation else [None])]
+    wrong += [True] * ("bool" not in annotation) + ["x" * 9999, "a\0", ""] * ("Path" in annotation)
+    for value in wrong:
+        with pytest.raises(BadConfig, match=rf"\A{name} is .{{1,400}}; .+ was expected\Z"):
+            FUNCTIONS[function](**{**VALID[function], name: value})
+
+
+def test_numbers_of_numpy_are_numbers(bundle_folder: Path, tmp_path: Path) -> None:
+    plain, other = (
+        msd.generate(bundle_folder, "a dog", seed=seed, steps=steps, guidance=guidance)
+        for seed, steps, guidance in ((3, 2, 2.5), (np.int64(3), np.uint8(2), np.float32(2.5)))
+    )
+    assert np.array_equal(plain.pixels, other.pixels)
+    other.save(tmp_path / "dog.png")
+    assert (tmp_path / "dog.png").stat().st_size
+
+
+@pytest.mark.parametrize("value", [0, -1.0, float("nan")])
+def test_a_timeout_is_above_0(value: float, bundle_folder: Path) -> None:
+    with pytest.raises(BadConfig, match=r"timeout is .*; seconds above 0 were expected"):
+        msd.judge(bundle_folder / "unet.tflite", timeout=value)
+
+
+def test_predictions_are_of_a_delegate(bundle_folder: Path) -> None:
+    with pytest.raises(BadConfig, match="delegates is empty; the name of a delegate was expected"):
+        msd.predict(bundle_folder / "unet.tflite", delegates=[])
+
+
+@pytest.mark.parametrize("given", [(0, 8), (8, -8), (8.0, 8), ("8", 8), (8, None), (True, True)])
+def test_a_size_is_of_whole_pixels(given: tuple[Any, Any]) -> None:
+    with pytest.raises(BadConfig, match=r"a size is .*x.*; whole numbers of pixels were expected"):
+        msd.ImageSize(*given)
+
+
+def test_files_and_components_have_names(bundle_folder: Path) -> None:
+    bundle = msd.open_bundle(bundle_folder)
+    for name in (None, 3, ["unet"]):
+        with pytest.raises(BadBundle, match=r"has no component .*; its name was expected"):
+            bundle.component(name)  # type: ignore[arg-type]
+    image = msd.generate(bundle, "a dog", steps=1)
+    for path in (None, 3, "", "a\0.png", "x" * 9999 + ".png"):
+        with pytest.raises(BadConfig, match=r"\Apath is .*; the path of a file was expected"):
+            image.save(path)  # type: ignore[arg-type]
+
+
+def test_paths_and_texts_name_configurations(bundle_folder: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "x.toml"
+    with pytest.raises(BadConfig, match=r"x\.toml is not a recipe"):
+        msd.convert(None, tmp_path / "out", recipe=recipe)
+    with pytest.raises(BadConfig, match=r"x\.toml is not a device description"):
+        msd.predict(bundle_folder / "unet.tflite", device=recipe)
 
 
 def test_the_backends_are_those_of_the_page(bundle_folder: Path) -> None:

@@ -287,6 +287,16 @@ def test_wrong_usage_is_exit_code_2(options: list[str], bundle_folder: Path) -> 
     assert "Usage:" in result.stderr
 
 
+def test_seeds_beyond_the_largest_name_the_count(bundle_folder: Path, tmp_path: Path) -> None:
+    largest = (1 << 63) - 1
+    options = ("--prompt", "fox", "-o", tmp_path / "a.png", "--steps", "1", "--seed", largest)
+    result = run(bundle_folder, *map(str, options), "--count", "2")
+    assert result.exit_code == 2
+    assert f"2 images have consecutive seeds, from {largest} on, and the largest seed is" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert run(bundle_folder, *map(str, options)).exit_code == 0
+
+
 def test_one_file_is_not_written_twice(bundle_folder: Path, tmp_path: Path) -> None:
     for image in ("a.png", f"../{tmp_path.name}/a.png"):
         words = ["-p", "fox", "-o", str(tmp_path / image), "--timeline", str(tmp_path / "a.png")]

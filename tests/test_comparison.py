@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from msd.bundle import open_bundle
-from msd.errors import BadConfig, OutputExists
+from msd.errors import BadConfig, BadValue, OutputExists
 from msd.files import packages, schema
 from msd.models.demo import CHECKPOINT
 from msd.models.demo.captions import Scene, captions
@@ -270,3 +270,9 @@ def test_a_bundle_takes_its_manifest_s_defaults(bundle_folder: Path) -> None:
     result = compare(two, one, PROMPTS, perceptual=False).result
     assert [column.steps for column in result.columns] == [2, 1, 1]
     assert result.columns[1].distance == result.other.distance
+
+
+def test_seeds_beyond_the_largest_are_refused_before_anything_is_opened(tmp_path: Path) -> None:
+    nothing = ComparedModel(tmp_path / "nothing")
+    with pytest.raises(BadValue, match="3 images have consecutive seeds, from 9223372036854775806 on"):
+        compare(nothing, nothing, PROMPTS, seed=(1 << 63) - 2)

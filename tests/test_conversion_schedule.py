@@ -127,6 +127,23 @@ def test_refuses_a_choice_that_is_wrong(choice: str, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "trained"),
+    [
+        ("EDMEulerScheduler", "EDM"),
+        ("EDMDPMSolverMultistepScheduler", "EDM"),
+        ("FlowMatchEulerDiscreteScheduler", "flow matching"),
+        ("CMStochasticIterativeScheduler", "a consistency model"),
+    ],
+)
+def test_the_noise_of_another_training_is_not_replaced(kind: str, trained: str) -> None:
+    with pytest.raises(
+        BadConfig, match=f"scheduler is {kind}: its U-Net was trained with the noise of {trained}"
+    ):
+        scheduler_config({"_class_name": kind}, "euler")
+    assert scheduler_config({**SD15, "_class_name": "SASolverScheduler"}, "euler")["_class_name"]
+
+
+@pytest.mark.parametrize(
     ("config", "takes_guidance", "steps", "guidance"),
     [
         (SD15, False, 20, 7.5),

@@ -141,6 +141,15 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("unet", {"layers_per_block": 10**9}, "an integer from 1 to 16 was expected"),
     ("unet", {"layers_per_block": True}, "an integer from 1 to 16 was expected"),
     ("unet", {"transformer_layers_per_block": [[1], 1, 1, 1]}, "so that the way up must be given"),
+    ("unet", {"transformer_layers_per_block": [1, 1, 1, 0]}, "an integer from 1 to 16 was expected"),
+    ("unet", {"transformer_layers_per_block": [0, 1, 1, 1]}, "an integer from 1 to 16 was expected"),
+    ("unet", {"transformer_layers_per_block": 0}, "an integer from 1 to 16 was expected"),
+    (
+        "unet",
+        {"reverse_transformer_layers_per_block": 1},
+        "says reverse_transformer_layers_per_block = 1, but a list with one entry for each level was",
+    ),
+    ("unet", {"quantization_config": {"bits": 8}}, "its meaning is unknown; only null is supported"),
     ("unet", {"cross_attention_dim": [1024, 768, 768, 768]}, "one number for all levels is supported"),
     ("unet", {"cross_attention_dim": [1024] * 3}, "there are 4 levels"),
     ("unet", {"block_out_channels": [32] * 9}, "1 to 8 levels are supported"),
@@ -155,13 +164,19 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("vae", {"up_block_types": ["AttnUpDecoderBlock2D"] * 4}, "only UpDecoderBlock2D are supported"),
     ("vae", {"block_out_channels": [128, 256, 512, 500]}, "must be a multiple of norm_num_groups = 32"),
     ("vae", {"scaling_factor": 0}, "a number above 0 was expected"),
-    ("vae", {"shift_factor": 0.1}, "says shift_factor = 0.1, but only None is supported"),
+    ("vae", {"shift_factor": 0.1}, "says shift_factor = 0.1, but only None or 0 is supported"),
+    ("vae", {"shift_factor": False}, "says shift_factor = False, but only None or 0 is supported"),
     ("vae", {"novelty": True}, "its meaning is unknown"),
     ("text_encoder", {"model_type": "t5"}, "says model_type = 't5', but only 'clip_text_model'"),
     (
         "text_encoder",
         {"architectures": ["CLIPTextModelWithProjection"]},
         "but only ['CLIPTextModel'] or None",
+    ),
+    (
+        "text_encoder",
+        {"quantization_config": {"load_in_8bit": True, "quant_method": "bitsandbytes"}},
+        "'quant_method': 'bitsandbytes'}, but only None is supported",
     ),
     ("text_encoder", {"hidden_act": "relu"}, "says hidden_act = 'relu', but only quick_gelu, gelu,"),
     ("text_encoder", {"hidden_size": 1000}, "must be a multiple of num_attention_heads = 16"),
@@ -193,6 +208,56 @@ def test_what_a_list_repeats_for_every_level_is_read_as_the_value(key: str, valu
     assert shapes[0] == shapes[1]
     single, repeated = (UNetConfig.from_diffusers(dict(made.config), "unet") for made in (one, every))
     assert single == repeated
+
+
+FLAGS = [
+    ("unet", key)
+    for key in (
+        *("use_linear_projection", "flip_sin_to_cos", "center_input_sample", "dual_cross_attention"),
+        *("class_embeddings_concat", "resnet_skip_time_act", "mid_block_only_cross_attention"),
+    )
+] + [("vae", key) for key in ("use_quant_conv", "use_post_quant_conv", "mid_block_add_attention")]
+
+
+@pytest.mark.parametrize(("component", "key"), FLAGS)
+def test_null_is_false_as_in_diffusers(component: str, key: str) -> None:
+    kind = {"unet": diffusers.UNet2DConditionModel, "vae": diffusers.AutoencoderKL}[component]
+    config = public("sd15")[component]
+    with torch.device("meta"):
+        made = [kind(**{**config, key: value}) for value in (None, False)]
+    assert made[0].config[key] is None
+    assert [*made[0].state_dict()] == [*made[1].state_dict()]
+    null, false = (PARSERS[component]({**config, key: value}, component) for value in (None, False))
+    assert null == false
+
+
+def test_a_shift_of_0_is_none() -> None:
+    config = public("sd15")["vae"]
+    plain, zero = (
+        VaeDecoderConfig.from_diffusers({**config, **c}, "vae") for c in ({}, {"shift_factor": 0.0})
+    )
+    assert plain == zero
+
+
+@pytest.mark.parametrize("reverse", [{}, {"reverse_transformer_layers_per_block": [2, 1, 0]}])
+def test_no_layers_where_there_is_no_attention_are_any_number_of_them(reverse: dict[str, Any]) -> None:
+    """As in a configuration of Stable Diffusion XL, whose first level has no attention."""
+    config = public("sd15")["unet"] | {
+        "block_out_channels": [32, 64, 64],
+        "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
+        "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"],
+    }
+    changes = [{"transformer_layers_per_block": [count, 1, 2], **reverse} for count in (0, 1)]
+    with torch.device("meta"):
+        made = [diffusers.UNet2DConditionModel(**config, **each) for each in changes]
+    assert [*made[0].state_dict()] == [*made[1].state_dict()]
+    none, one = (UNetConfig.from_diffusers({**config, **each}, "unet") for each in changes)
+    assert none == one
+
+
+def test_a_number_for_the_way_up_is_no_list_in_diffusers_either() -> None:
+    with pytest.raises(TypeError), torch.device("meta"):
+        diffusers.UNet2DConditionModel(**public("sd15")["unet"], reverse_transformer_layers_per_block=1)
 
 
 def test_unknown_keys_that_are_switched_off_are_ignored() -> None:

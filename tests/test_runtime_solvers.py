@@ -13,7 +13,7 @@ from msd.errors import BadConfig
 from msd.run.runtime.dpm_sde import shared_noise
 from msd.run.runtime.scheduler import BY_CLASS, SCHEDULERS, make_scheduler
 from msd.run.runtime.step import Step, step_table
-from tests.schedulers import KINDS, NO_SAMPLE, diffusers_class, worst_difference
+from tests.schedulers import KINDS, NO_SAMPLE, diffusers_class, diffusers_scheduler, worst_difference
 
 SD = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
 SD |= {"clip_sample": False, "set_alpha_to_one": False, "skip_prk_steps": True}
@@ -157,7 +157,7 @@ def far_apart(kind: str, config: dict[str, Any], steps: int, strength: float) ->
     """Return how far final latents are from diffusers', with outputs that depend on the latents."""
     import torch
 
-    from tests.schedulers import Paths, diffusers_scheduler, stepped
+    from tests.schedulers import Paths, stepped
 
     theirs, timesteps = diffusers_scheduler(config, steps, kind, strength)
     table = SCHEDULERS[kind].from_config(config).table(steps, strength)
@@ -249,6 +249,8 @@ def test_half_a_step_has_its_part_of_the_path_s_noise() -> None:
             "sde-dpmsolver has no single steps",
         ),
         ("deis", {"algorithm_type": "sde-dpmsolver++"}, "algorithm_type 'sde-dpmsolver\\+\\+' is not known"),
+        ("dpm++", {"algorithm_type": "deis"}, "algorithm_type deis cannot end without noise, in diffusers"),
+        ("dpm++-2s", {"algorithm_type": "deis"}, "algorithm_type deis cannot end without noise"),
         ("deis", {"solver_order": 0}, "solver_order 0 is not supported"),
         ("unipc", {"solver_type": "euler"}, "solver_type 'euler' is not known; known are bh1, bh2"),
         ("unipc", {"solver_p": {"a": 1}}, "solver_p, another solver as the predictor, is not supported"),
@@ -264,6 +266,14 @@ def test_half_a_step_has_its_part_of_the_path_s_noise() -> None:
 def test_refuses_by_name(name: str, change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(BadConfig, match=sentence):
         make_scheduler(SD | change, name)
+
+
+@pytest.mark.parametrize("kind", ["dpm++", "dpm++-2s"])
+def test_a_configuration_of_deis_is_dpm_solver_s_where_diffusers_takes_it(kind: str) -> None:
+    config = SD | {"algorithm_type": "deis", "solver_type": "logrho"}
+    with pytest.raises(ValueError, match="`final_sigmas_type` zero is not supported"):
+        diffusers_scheduler(config, 4, kind, None)
+    assert worst_difference(config | {"final_sigmas_type": "sigma_min"}, 12, kind) <= 1e-5
 
 
 def test_pndm_needs_four_steps_for_runge_and_kutta() -> None:

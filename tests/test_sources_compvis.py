@@ -81,6 +81,7 @@ def test_others_predict_noise(first: Tensors, inpainting: Tensors, tmp_path: Pat
     [
         ({"modelspec_prediction_type": "epsilon"}, "epsilon"),
         ({"modelspec_prediction_type": "v"}, "v_prediction"),
+        ({"modelspec_prediction_type": "V-Prediction"}, "v_prediction"),
         ({"modelspec_architecture": "stable-diffusion-v2-768-v"}, "v_prediction"),
         ({"modelspec_architecture": "stable-diffusion-v2-512/lora"}, "epsilon"),
     ],
@@ -90,6 +91,14 @@ def test_metadata_counts(metadata: dict[str, str], kind: str, second: Tensors, t
     assert found[0] == kind
     assert found[1].startswith("its metadata")
     assert found[2] == ((64, 64) if kind == "epsilon" else (96, 96))
+
+
+@pytest.mark.parametrize("other", ["edm", "flow", "x0"])
+def test_metadata_of_another_prediction_is_refused(other: str, second: Tensors, tmp_path: Path) -> None:
+    path = save(tmp_path, second, modelspec_prediction_type=other)
+    with pytest.raises(BadCheckpoint, match=f"says modelspec.prediction_type = '{other}', and only epsilon"):
+        open_checkpoint(path)
+    assert predicted(open_checkpoint(path, "epsilon"))[0] == "epsilon"
 
 
 def test_metadata_may_say_velocity_of_a_first_too(first: Tensors, tmp_path: Path) -> None:
@@ -167,6 +176,8 @@ ZERO = torch.zeros(1)
         ("control_model.input_blocks.0.0.weight", "is a ControlNet, not a checkpoint"),
         ("controlnet_cond_embedding.conv_in.weight", "is a ControlNet"),
         ("down_blocks.0.motion_modules.0.x", "is an AnimateDiff"),
+        ("edm_mean", "has a U-Net trained by EDM, as Playground v2.5 and CosXL are"),
+        ("edm_vpred.sigma_max", "has a U-Net trained by EDM"),
         ("depth_model.x", "reads a depth map, which is not supported"),
         ("low_scale_model.x", "is an upscaler, which is not supported"),
         (

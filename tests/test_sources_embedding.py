@@ -180,6 +180,13 @@ REFUSED: dict[str, tuple[dict[str, torch.Tensor], str | None, str]] = {
     "a known token": ({"red</w>": VECTORS}, None, "'red</w>' is in the vocabulary already; choose another"),
     "a known letter": ({"<cat>": VECTORS}, "A", "'A' is in the vocabulary already"),
     "a special token": ({"<cat>": VECTORS}, "<|EndOfText|>", "is in the vocabulary already; choose another"),
+    "with a special token inside": (
+        {"<cat>": VECTORS},
+        "a<|endoftext|>",
+        r"no prompt has the token 'a<\|endoftext\|>', in which another token is found first; choose",
+    ),
+    "the start": ({"<|startoftext|>": VECTORS}, None, "is in the vocabulary already; choose another"),
+    "the padding": ({"!": VECTORS}, None, "'!' is in the vocabulary already; choose another"),
     "blank": ({" ": VECTORS}, None, "has an empty token; choose another token, as in x.safetensors:<my-"),
 }
 

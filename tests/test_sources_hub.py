@@ -168,6 +168,10 @@ def test_shards_and_variants_are_chosen_as_they_are_read() -> None:
     assert needed_files([f"{unet}.bin", f"{unet}.safetensors"]) == [f"{unet}.safetensors"]
     texts = [f"text_encoder/{stem}.safetensors" for stem in ("diffusion_pytorch_model", "model")]
     assert needed_files(texts) == texts[1:]
+    foreign = [f"unet/other-0000{n}-of-00002.safetensors" for n in (1, 2)]
+    assert needed_files([*files, *foreign]) == needed_files(files)
+    unindexed = [f"text_encoder/model-0000{n}-of-00002.safetensors" for n in (1, 2)]
+    assert needed_files([*unindexed, "text_encoder/pytorch_model.safetensors.index.json"]) == unindexed
 
 
 CONTROL = "someone/canny-1.0"

@@ -121,6 +121,24 @@ def test_a_scale_of_0_changes_nothing(tiny: Tiny, tmp_path: Path) -> None:
     assert found.weights == tiny.checkpoint.weights
     assert found.weight_files == tiny.checkpoint.weight_files
     assert found.adapters == {"lora/x.safetensors": 0.0}
+    assert found.remarks == (f"{path} changes nothing: its scale is 0",)
+
+
+@linear
+def test_an_alpha_of_0_changes_nothing_and_is_said(tiny: Tiny, tmp_path: Path) -> None:
+    factors = {layer: (*pair[:2], 0.0) for layer, pair in tiny.factors.items()}
+    path = loras.save(tmp_path / "x.safetensors", loras.kohya(factors))
+    found = merge(tiny.checkpoint, [(path, 1.0)])
+    for component, tensors in tiny.fuse((path, 1.0)).items():
+        for name, tensor in tensors.items():
+            np.testing.assert_array_equal(found.weights[component][name].load(), tensor)
+    assert found.remarks == (f"{path} adds nothing in all its layers, as in diffusers: there its alpha is 0",)
+    some = {**tiny.factors, **dict([*factors.items()][:2])}
+    path = loras.save(tmp_path / "some.safetensors", loras.kohya(some))
+    (remark,) = merge(tiny.checkpoint, [(path, 1.0)]).remarks
+    assert remark.startswith(f"{path} adds nothing in 2 of its {len(factors)} layers, as in diffusers")
+    path = loras.save(tmp_path / "whole.safetensors", loras.kohya(tiny.factors))
+    assert not merge(tiny.checkpoint, [(path, 1.0)]).remarks
 
 
 def by_kohya(weight: torch.Tensor, down: torch.Tensor, up: torch.Tensor, factor: float) -> torch.Tensor:

@@ -276,10 +276,12 @@ def test_values_that_are_not_finite(part: str, value: float, tiny: Tiny, tmp_pat
     tensors = change()
     tensors[f"{KEY}.{part}"].view(-1)[-1] = value
     path = loras.save(tmp_path / "x.safetensors", tensors)
+    message = f"{path}'s {KEY}.{part} holds values that are not finite"
+    if part == "alpha":
+        refuse(tiny, path, message)
+        return
     merged = merge(tiny.checkpoint, [(path, 1.0)]).weights["unet"][f"{BLOCK}.attn2.to_k.weight"]
-    with pytest.raises(
-        BadCheckpoint, match=re.escape(f"{path}'s {KEY}.{part} holds values that are not finite")
-    ):
+    with pytest.raises(BadCheckpoint, match=re.escape(message)):
         merged.load()
 
 

@@ -87,8 +87,9 @@ def _requests(
     def make(bundle: Bundle) -> list[Request]:
         from msd.run.runtime.control_file import read_control
         from msd.run.runtime.needs import read_initial_image
-        from msd.run.runtime.request import Request
+        from msd.run.runtime.request import Request, require_seeds
 
+        require_seeds(seed, images or count)
         start = read_initial_image(bundle, image, mask, fit)
         own = bundle.manifest.images.unless(steps, guidance)
         steering = [read_control(bundle, c, control_from, control_until, fit, from_photo) for c in controls]

@@ -27,7 +27,7 @@ def conversion_settings(rules: Sequence[Rewrite], **options: Any) -> Settings:
     `rules` are all rewrites that there are.
     """
     chosen = ConversionOptions(**options)
-    recipe, device = find_recipe(chosen.recipe or DEFAULT), chosen.device
+    recipe, device = find_recipe(DEFAULT if chosen.recipe is None else str(chosen.recipe)), chosen.device
     pruning, calibration = _pruning(recipe, chosen)
     values = {each.name: each.metadata["option"].value for each in fields(ConversionOptions)}
     unchanged = {
@@ -41,7 +41,9 @@ def conversion_settings(rules: Sequence[Rewrite], **options: Any) -> Settings:
         "also": tuple(chosen.also),
         "sizes": tuple(chosen.sizes),
         "target": Target(
-            find_device(device) if device else Device(), chosen.gelu_clip, find_spelling(chosen.spelling)
+            Device() if device is None else find_device(str(device)),
+            chosen.gelu_clip,
+            find_spelling(str(chosen.spelling)),
         ),
         "pruning": pruning,
         "calibration": calibration,
@@ -66,7 +68,7 @@ def _pruning(recipe: Recipe, chosen: ConversionOptions) -> tuple[Pruning | None,
     """Return the recipe's pruning as the options change it; raises BadConfig for a calibration alone."""
     budget, calibration = chosen.prune, chosen.calibration
     pruning = parse_pruning(recipe.prune) if recipe.prune is not None else None
-    if budget:
+    if budget is not None:
         pruning = replace(pruning or Pruning(), budget=parse_budget(budget))
     if calibration and not pruning and not recipe.is_rounded_on_calibration:
         raise BadConfig(

@@ -1,12 +1,13 @@
-"""Functions that name the nearest argument where a call has one that they lack."""
+"""Functions that say what is wrong with a call: an argument that they lack, or a value of another type."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from functools import wraps
 from typing import ParamSpec, TypeVar
+
+from msd.conversion.argument_types import require_types, types_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -15,19 +16,20 @@ R = TypeVar("R")
 def known_keywords(options: Collection[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator: the function raises TypeError, with the nearest name, for an unknown keyword.
 
-    `options` are the names that its `**` argument takes.
+    It raises BadConfig for a value of another type than its annotations say. `options` are the names that its
+    `**` argument takes.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        parameters = inspect.signature(function).parameters.values()
-        known = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
-        names = [*known, *options]
+        types = types_of(function)
+        names = [*types, *options]
 
         @wraps(function)
         def call(*args: P.args, **keywords: P.kwargs) -> R:
             for name in keywords:
                 if name not in names:
                     raise TypeError(f"{function.__name__}() has no argument {name!r}; {_hint(name, names)}")
+            require_types(types, {**dict(zip(types, args, strict=False)), **keywords})
             return function(*args, **keywords)
 
         return call

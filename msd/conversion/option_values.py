@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from reprlib import Repr
 from typing import Any, Literal
 
+from msd.files.names import can_be_path
+
+WORDS = Repr()
+WORDS.maxstring = WORDS.maxother = 300
 Kind = Literal["whole", "number", "choice", "text", "path", "flag", "list"]
+
+
+def shown(value: Any) -> str:
+    """Return a value as a sentence shows it, the middle of a long one left out."""
+    return WORDS.repr(value)
 
 
 def _as_given(value: Any) -> Any:
@@ -48,20 +58,18 @@ def one_of(*values: str) -> OptionValue:
     return OptionValue("choice", lambda v: v in values, " or ".join(map(repr, values)), choices=values)
 
 
-def all_are(kind: type | tuple[type, ...], words: str) -> OptionValue:
-    """Return lists whose items are all of a type."""
-
-    def holds(value: Any) -> bool:
-        return isinstance(value, list | tuple) and all(isinstance(each, kind) for each in value)
-
-    return OptionValue("list", holds, f"a list of {words}")
+def all_are(is_one: Callable[[Any], bool], words: str) -> OptionValue:
+    """Return lists of such items."""
+    return OptionValue(
+        "list", lambda v: isinstance(v, list | tuple) and all(map(is_one, v)), f"a list of {words}"
+    )
 
 
 def pairs(second: tuple[type, ...], words: str) -> OptionValue:
     """Return lists of pairs of a file and something of those types."""
 
     def is_pair(each: Any) -> bool:
-        return isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str | Path)
+        return isinstance(each, tuple) and len(each) == 2 and can_be_path(each[0])
 
     def holds(value: Any) -> bool:
         return isinstance(value, list | tuple) and all(
@@ -85,8 +93,8 @@ def or_none(value: OptionValue) -> OptionValue:
 
 
 TEXT = OptionValue("text", lambda v: isinstance(v, str), "a text")
-PATH = OptionValue("path", lambda v: isinstance(v, str | Path), "a path", read=Path)
-PATHS = replace(all_are((str, Path), "paths"), read=lambda v: tuple(map(Path, v)))
-NAME_OR_FILE = OptionValue("text", lambda v: isinstance(v, str | Path), "a name or a path")
+PATH = OptionValue("path", can_be_path, "a path", read=Path)
+PATHS = replace(all_are(can_be_path, "paths"), read=lambda v: tuple(map(Path, v)))
+NAME_OR_FILE = OptionValue("text", can_be_path, "a name or a path")
 FLAG = OptionValue("flag", lambda v: isinstance(v, bool), "True or False")
-NAMES = all_are(str, "names")
+NAMES = all_are(lambda v: isinstance(v, str), "names")

@@ -26,6 +26,7 @@ from msd.conversion.option_values import (
     one_of,
     or_none,
     pairs,
+    shown,
     whole,
 )
 from msd.errors import BadConfig
@@ -151,7 +152,7 @@ class ConversionOptions:
     batch: int = _option(1, whole(1, 2), "2: both guidance passes in one run.")
     sizes: Sequence[ImageSize] = _option(
         (),
-        all_are(ImageSize, "ImageSize"),
+        all_are(lambda v: isinstance(v, ImageSize), "ImageSize"),
         "Pixels, width first; may be repeated: the sizes share weights.",
         flag="--size",
         shown="the checkpoint's own",
@@ -232,7 +233,7 @@ class ConversionOptions:
         for each, stated in options().items():
             value = getattr(self, each)
             if not stated.value.holds(value):
-                raise BadConfig(f"{each} is {value!r}; it should be {stated.value.words}")
+                raise BadConfig(f"{each} is {shown(value)}; it should be {stated.value.words}")
         if self.sizes and (self.height or self.width):
             raise BadConfig("sizes already name the height and the width; leave out height and width")
 

@@ -5,6 +5,7 @@ A few-step LoRA is for a schedule of its own, which its file does not contain.
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
@@ -32,6 +33,10 @@ FIXED = ("diffusion", "clip_sample", "clip_sample_range", "steps_offset", "keeps
 
 UNSPELLED = ("disable_corrector", "solver_p", "use_flow_sigmas", "use_dynamic_shifting")
 """Those that one word cannot say, or that are not supported."""
+
+OTHER_NOISE_OF = {"EDM": "EDM", "FlowMatch": "flow matching", "CMStochastic": "a consistency model"}
+OTHER_NOISE = re.compile(f"({'|'.join(OTHER_NOISE_OF)})")
+"""Schedulers of diffusers whose networks take latents, times and noise of another kind."""
 
 FEW_STEPS = 4
 """The steps of distilled models, as in their model cards and in diffusers' pipeline for LCM."""
@@ -85,6 +90,11 @@ def scheduler_config(config: Mapping[str, Any], choice: str | None) -> dict[str,
     """
     if choice is None:
         return dict(config)
+    if own := OTHER_NOISE.match(str(config.get("_class_name"))):
+        raise BadConfig(
+            f"the checkpoint's scheduler is {own.string}: its U-Net was trained with the noise of"
+            f" {OTHER_NOISE_OF[own[1]]}, which no scheduler here follows: --scheduler cannot replace it"
+        )
     spelled, _, settings = choice.partition(":")
     name, scale = parse_name(spelled)
     classes = {ours: theirs for theirs, ours in BY_CLASS.items()}

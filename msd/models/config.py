@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -45,7 +45,13 @@ class TextEncoderConfig:
 
 def text_settings(read: settings.Reader, class_name: str) -> dict[str, Any]:
     """Return the fields of a `TextEncoderConfig`; raises BadCheckpoint for unsupported ones."""
-    read.refuse_other({"model_type": ("clip_text_model",), "architectures": ([class_name], None)})
+    read.refuse_other(
+        {
+            "model_type": ("clip_text_model",),
+            "architectures": ([class_name], None),
+            "quantization_config": (None,),
+        }
+    )
     width, heads = read.count("hidden_size", 512), read.count("num_attention_heads", 8, most=256)
     read.require_multiple("hidden_size", width, "num_attention_heads", heads)
     return {
@@ -185,7 +191,7 @@ class UNetConfig:
         for width, number in zip(channels, heads, strict=True):
             read.require_multiple("block_out_channels", width, "norm_num_groups", groups)
             read.require_multiple("block_out_channels", width, "attention_head_dim", number)
-        kind, depths = _depths(read, levels)
+        kind, depths = _depths(_without_idle(read, down, up[::-1]), levels)
         return kind(
             in_channels=read.count("in_channels", 4),
             out_channels=read.count("out_channels", 4),
@@ -258,16 +264,36 @@ class UnevenUNetConfig(UNetConfig):
         return self.middle_layers
 
 
+def _without_idle(read: settings.Reader, down: Sequence[bool], up: Sequence[bool]) -> settings.Reader:
+    """Return a reader that finds 1 where a level without attention has 0 transformer layers.
+
+    Nothing reads the numbers of these levels; `down` and `up` tell which levels have attention.
+    """
+    idle = [not any(sides) for sides in zip(down, up, strict=True)]
+    idle[-1] &= read.config.get("mid_block_type", "") in (None, PLAIN_MIDDLE)
+    changed = {}
+    for key, levels in ((TRANSFORMERS, idle), (REVERSE_TRANSFORMERS, idle[::-1])):
+        given = read.config.get(key)
+        if isinstance(given, list | tuple) and len(given) == len(idle):
+            zeros = [
+                none and type(each) is int and each == 0 for each, none in zip(given, levels, strict=True)
+            ]
+            changed[key] = [1 if zero else each for each, zero in zip(given, zeros, strict=True)]
+    return settings.Reader(read.component, {**read.config, **changed})
+
+
 def _depths(read: settings.Reader, levels: int) -> tuple[type[UNetConfig], dict[str, Any]]:
     """Return the kind of a U-Net by its transformer layers, and the fields that count its layers."""
     most = settings.MOST_LAYERS
     resnets = read.per_level("layers_per_block", 2, levels, most=most)
-    key, reverse = "transformer_layers_per_block", "reverse_transformer_layers_per_block"
+    key, reverse = TRANSFORMERS, REVERSE_TRANSFORMERS
     given, upward = read.config.get(key, 1), read.config.get(reverse)
     is_plain = read.config.get("mid_block_type", "") != PLAIN_MIDDLE
     nested = isinstance(given, list | tuple) and any(isinstance(each, list | tuple) for each in given)
     if is_plain and upward is None and not nested:
         return UNetConfig, {"resnets": resnets, "transformers": read.per_level(key, 1, levels, most=most)}
+    if upward is not None and not isinstance(upward, list | tuple):
+        read.wrong(reverse, upward, "a list with one entry for each level was expected")
     if nested and upward is None:
         read.wrong(reverse, None, f"{key} has lists, so that the way up must be given")
     down, more = read.per_block(key, resnets, most), [count + 1 for count in resnets]
@@ -302,6 +328,7 @@ SIZES = 6
 
 TEXT_ACTIVATIONS = ("quick_gelu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "swish")
 
+TRANSFORMERS, REVERSE_TRANSFORMERS = "transformer_layers_per_block", "reverse_transformer_layers_per_block"
 ATTENTION_DOWN, ATTENTION_UP = "CrossAttnDownBlock2D", "CrossAttnUpBlock2D"
 DOWN_BLOCKS = (ATTENTION_DOWN, ATTENTION_DOWN, ATTENTION_DOWN, "DownBlock2D")
 UP_BLOCKS = ("UpBlock2D", ATTENTION_UP, ATTENTION_UP, ATTENTION_UP)

@@ -36,6 +36,8 @@ class Reader:
         """Refuse a value of a key in `only` that is not one of those listed; the first is the default."""
         for key, values in only.items():
             value = self.config.get(key, values[0])
+            if value is None and False in values:
+                continue  # Python takes null for false
             # Not `in`, for which 1 is True and 0 is False.
             if not any(value == v and isinstance(value, bool) == isinstance(v, bool) for v in values):
                 self.wrong(key, value, f"only {' or '.join(map(repr, values))} is supported")
@@ -125,8 +127,10 @@ class Reader:
         return None if value is None else str(value)
 
     def flag(self, key: str, default: bool) -> bool:
-        """Return true or false."""
+        """Return true or false, which null stands for too."""
         value = self.config.get(key, default)
+        if value is None:
+            return False
         if not isinstance(value, bool):
             self.wrong(key, value, "true or false was expected")
         return value

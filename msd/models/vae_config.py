@@ -125,7 +125,7 @@ VAE_ONLY: dict[str, tuple[Any, ...]] = {
     "act_fn": ("silu", "swish"),
     "latents_mean": (None,),
     "latents_std": (None,),
-    "shift_factor": (None,),
+    "shift_factor": (None, 0),
 }
 VAE_READ = (
     "block_out_channels",

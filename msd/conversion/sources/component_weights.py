@@ -115,7 +115,7 @@ def best_files(names: Iterable[str], stem: str) -> tuple[str, ...]:
         name
         for name, match in parts
         if match and match["number"] and match["suffix"] == best.suffix
-        if (match["before"] or match["after"] or "") == best.variant
+        if (match["stem"], match["before"] or match["after"] or "") == (best.stem, best.variant)
     ]
     return best.index.name, *shards
 
@@ -148,9 +148,9 @@ def _named(folder: Path, names: Sequence[str], is_other: Callable[[Path], bool])
                 shards.setdefault(key, {})[int(match["number"])] = path
             elif match["stem"] in STEMS or is_other(path):
                 found.append(_Choice(match["stem"], variant, match["suffix"], (path,)))
-    indexed = {(each.variant, each.suffix) for each in found if each.index}
+    indexed = {(each.stem, each.variant, each.suffix) for each in found if each.index}
     for (stem, variant, suffix, count), files in shards.items():
-        if (variant, suffix) not in indexed:
+        if (stem, variant, suffix) not in indexed:
             _require_all(folder, files, count)
             found.append(_Choice(stem, variant, suffix, tuple(files[n] for n in sorted(files))))
     return found

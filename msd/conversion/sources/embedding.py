@@ -199,4 +199,9 @@ def _with_inversion(tokenizer: Tokenizer, inversion: Inversion) -> Tokenizer:
     for token, ids in expected.items():
         if grown.vectors(token) != ids:
             raise BadConfig(f"{inversion.path}: {inversion.token!r} would be a vector of {token!r}; {remedy}")
+    if grown.inner_ids(inversion.token) != expected[inversion.token]:
+        raise BadConfig(
+            f"{inversion.path}: no prompt has the token {inversion.token!r}, in which another token is found"
+            f" first; {remedy}"
+        )
     return grown

@@ -6,7 +6,7 @@ A layer's weight W becomes W + scale · (alpha / rank) · change, where the chan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from msd.bounds import MOST_SCALE
 from msd.conversion.few_steps import few_steps_told
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.lora_alpha import peft_config
-from msd.conversion.sources.lora_file import located, open_adapter
-from msd.conversion.sources.lora_layers import layer_changes
+from msd.conversion.sources.lora_file import AdapterFile, located, open_adapter
+from msd.conversion.sources.lora_layers import LayerChange, layer_changes
 from msd.conversion.sources.lora_model import require_same_model
 from msd.errors import BadConfig
 
@@ -42,10 +42,11 @@ def parse(text: str) -> tuple[Path, float]:
 def merge(checkpoint: Checkpoint, files: Sequence[tuple[Path, float]]) -> Checkpoint:
     """Return the checkpoint with LoRA files, each with its scale, merged into its weights one after another.
 
-    Reads only headers: a weight changes when it is loaded. Weights that no file changes stay the same object,
-    and a scale of 0 changes nothing. Raises BadConfig for a scale that is not finite; BadCheckpoint, naming
-    file and tensor, for a file that is damaged, another kind of adapter, or for another model, and at load
-    for values that are not finite.
+    Reads only headers and alphas: a weight changes when it is loaded. Weights that no file changes stay the
+    same object. A scale or an alpha of 0 changes nothing, which the checkpoint's remarks say. Raises
+    BadConfig for a scale that is not finite; BadCheckpoint, naming file and tensor, for a file that is
+    damaged, another kind of adapter, or for another model, and for values that are not finite: alphas at
+    once, others at load.
     """
     for path, scale in files:
         checkpoint = _merged(checkpoint, path, _finite_scale(path, scale))
@@ -57,7 +58,8 @@ def _merged(checkpoint: Checkpoint, path: Path, scale: float) -> Checkpoint:
     changed = set()
     file = open_adapter(path)
     require_same_model(checkpoint, file)
-    for layer, change in layer_changes(checkpoint, file):
+    changes = [*layer_changes(checkpoint, file)]
+    for layer, change in changes:
         of_layer = weights[layer.component]
         if scale:
             name = f"{layer.name}.weight"
@@ -78,8 +80,19 @@ def _merged(checkpoint: Checkpoint, path: Path, scale: float) -> Checkpoint:
         },
         adapters={**checkpoint.adapters, shown_as: scale},
         few_step_adapters={**checkpoint.few_step_adapters, **few},
-        remarks=(*checkpoint.remarks, *([file.remark] if file.remark else [])),
+        remarks=(*checkpoint.remarks, *_remarks(file, scale, [change for _, change in changes])),
     )
+
+
+def _remarks(file: AdapterFile, scale: float, changes: Sequence[LayerChange]) -> Iterator[str]:
+    """Yield what a file has that is not merged, and where it changes nothing."""
+    if file.remark:
+        yield file.remark
+    if not scale:
+        yield f"{file.path} changes nothing: its scale is 0"
+    elif nothing := sum(change.adds_nothing for change in changes):
+        where = f"{nothing} of its {len(changes)} layers" if nothing < len(changes) else "all its layers"
+        yield f"{file.path} adds nothing in {where}, as in diffusers: there its alpha is 0"
 
 
 def _shown(given: Path, file: Path) -> Path:

@@ -20,6 +20,15 @@ from msd.files import bounded
 
 METADATA = "lora_adapter_metadata"
 PEFT_STEM, PEFT_CONFIG = "adapter_model", "adapter_config.json"
+MERGED = ("LORA", "LOHA", "LOKR")
+"""The kinds, by `peft_type`, whose numbers are added to a weight."""
+
+OF_MOVED_WEIGHTS = ("pissa", "corda", "olora", "loftq", "lora_ga")
+"""The values of `init_lora_weights` with which peft takes away from the weights what the adapter begins with.
+
+What it saves then is not to be added to a checkpoint, unless it was converted, after which the value is true.
+"""
+
 MOST_PATTERNS = 5000
 """Ten for each layer of a U-Net; each layer is compared with all of them."""
 
@@ -35,9 +44,10 @@ class Alphas:
 
     def __init__(self, path: Path, metadata: Mapping[str, str]) -> None:
         """Parse the metadata of the file at `path`, or peft's own; raises BadCheckpoint if it is invalid."""
-        self._invalid = f"{path} has an invalid {METADATA}"
+        self._invalid, self._place = f"{path} has an invalid {METADATA}", f"{METADATA} of {path}"
         config = peft_config(path)
         if config and METADATA not in metadata:
+            self._place = str(config)
             self._invalid = f"{config} is no configuration of a LoRA"
             self._config = self._parse(self._text(config))
         else:
@@ -69,6 +79,21 @@ class Alphas:
     def is_dora(self, layer: Layer) -> bool:
         """Whether the weights of the layer are rescaled."""
         return bool(self._get(layer, "use_dora", bool, False))
+
+    def require_added(self, layer: Layer) -> None:
+        """Raise BadCheckpoint where the configuration says that the file is not to be added to weights."""
+        if (kind := self._get(layer, "peft_type", str, MERGED[0])) not in MERGED:
+            raise self._unmerged("peft_type", kind, f"only {', '.join(MERGED)} are merged")
+        begun = str(self._get(layer, "init_lora_weights", object, True))
+        if begun.lower().startswith(OF_MOVED_WEIGHTS):
+            raise self._unmerged(
+                "init_lora_weights",
+                begun,
+                "with that peft changes the checkpoint's weights too; only what save_pretrained writes with"
+                " path_initial_model_for_weight_conversion is merged",
+            )
+        if tokens := self._get(layer, "alora_invocation_tokens", object, None):
+            raise self._unmerged("alora_invocation_tokens", tokens, "only a LoRA of all tokens is merged")
 
     def divisor(self, layer: Layer, rank: int) -> float:
         """Return the divisor of alpha for a layer of this `rank`."""
@@ -116,6 +141,9 @@ class Alphas:
         if not isinstance(config, dict):
             raise self._bad("it is not a JSON object")
         return config
+
+    def _unmerged(self, key: str, value: Any, right: str) -> BadCheckpoint:
+        return BadCheckpoint(f"{self._place} says {key} = {value!r}, but {right}")
 
     def _bad(self, what: str) -> BadCheckpoint:
         return BadCheckpoint(f"{self._invalid}: {what}")

@@ -45,6 +45,11 @@ class LayerChange:
     kinds: tuple[tuple[Kind, Factor], ...]
 
     @property
+    def adds_nothing(self) -> bool:
+        """Whether all its factors are 0; reads the alphas that are tensors."""
+        return bool(self.kinds) and all(factor.load() == 0 for _, factor in self.kinds)
+
+    @property
     def _first(self) -> AdapterTensor:
         return next(iter(self.parts.values()))
 
@@ -124,6 +129,7 @@ def layer_changes(checkpoint: Checkpoint, file: AdapterFile) -> Iterator[tuple[L
     for layer, parts in _by_layer(checkpoint, file).items():
         weights = checkpoint.weights[layer.component]
         weight, bias = weights[f"{layer.name}.weight"], weights.get(f"{layer.name}.bias")
+        alphas.require_added(layer)
         kinds = _kinds(file, parts)
         for kind in kinds:
             _require_fit(kind, layer, weight, parts)

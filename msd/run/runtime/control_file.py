@@ -43,8 +43,6 @@ def require_used(
     from_photo: bool,
 ) -> None:
     """Raise BadConfig for settings of pictures that are not given, or of one where there are several."""
-    if isinstance(controls, str) or not isinstance(controls, Sequence):
-        raise BadConfig(f"controls is {controls!r}; a list of NAME=FILE[:SCALE[:FROM[:UNTIL]]] was expected")
     if not controls and (from_photo or (begin, until) != (0, 1)):
         raise BadConfig(
             "control_from, control_until and from_photo are of pictures that steer; give controls too"

@@ -15,7 +15,7 @@ import numpy as np
 
 from msd.errors import BadConfig
 from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, Double, settings_in, without
-from msd.run.runtime.dpm_solver import OF_OTHERS, DpmSettings, translated
+from msd.run.runtime.dpm_solver import DpmSettings, of_dpm
 from msd.run.runtime.exponential import Integral, Kept, step_at
 from msd.run.runtime.sigmas import Point, point_of
 from msd.run.runtime.spacing import visited_before_the_end
@@ -39,7 +39,7 @@ class DpmSingleStep(DpmSettings):
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> DpmSingleStep:
         """Return the solver with a configuration's settings, whatever class wrote it; others are ignored."""
-        own = translated(without(config, DpmSingleStep.lacks), OF_OTHERS)
+        own = of_dpm(without(config, DpmSingleStep.lacks))
         return DpmSingleStep(Diffusion.from_config(own), **settings_in(DpmSingleStep, own))
 
     def table(self, steps: int, strength: float | None = None) -> StepTable:

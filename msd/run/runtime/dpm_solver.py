@@ -88,7 +88,7 @@ class DpmSolver(DpmSettings):
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> DpmSolver:
         """Return the solver with a configuration's settings, whatever class wrote it; others are ignored."""
-        own = translated(config, OF_OTHERS)
+        own = of_dpm(config)
         return DpmSolver(Diffusion.from_config(own), **settings_in(DpmSolver, own))
 
     def table(self, steps: int, strength: float | None = None) -> StepTable:
@@ -166,6 +166,19 @@ def require_order(order: int) -> None:
     """Raise BadConfig for a solver's order that is not 1, 2 or 3."""
     if order not in (1, 2, 3):
         raise BadConfig(f"solver_order {order} is not supported; 1, 2 and 3 are")
+
+
+def of_dpm(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration with the settings of other solvers replaced.
+
+    Raises BadConfig where diffusers refuses DEIS's, for which it looks at the end before it replaces them.
+    """
+    if config.get("algorithm_type") == "deis" and config.get("final_sigmas_type", "zero") == "zero":
+        raise BadConfig(
+            "algorithm_type deis cannot end without noise, in diffusers neither: it should be dpmsolver++, as"
+            " msd-convert --scheduler dpm++:algorithm_type=dpmsolver++ writes, or final_sigmas_type sigma_min"
+        )
+    return translated(config, OF_OTHERS)
 
 
 def translated(config: Mapping[str, Any], others: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from msd.errors import OutputExists
+from msd.errors import BadConfig, OutputExists
 from msd.files.atomic import atomic_write
+from msd.files.names import can_be_path
 from msd.files.targets import require_writable
 from msd.run.runtime.image_file import format_of, write_image
 
@@ -31,6 +32,8 @@ class GeneratedImage:
 
     def save(self, path: str | Path, force: bool = False) -> None:
         """Write the image and its metadata to a .png, .jpg or .webp file (`save_image`)."""
+        if not can_be_path(path):
+            raise BadConfig(f"path is {path!r}; the path of a file was expected")
         save_image(self, Path(path), force)
 
 

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from msd.bounds import MOST_GUIDANCE, MOST_PROMPT, MOST_SEED
-from msd.errors import BadConfig
+from msd.errors import BadConfig, BadValue
 from msd.run.runtime.control import Control
 from msd.run.runtime.initial_image import InitialImage
 from msd.run.runtime.prompt_syntax import PromptSyntax
@@ -17,6 +17,14 @@ OPTIONAL = ("image", "strength", "paste", "controls", "guess", "upscale", "image
 
 STRENGTH, INPAINTING_STRENGTH = 0.8, 1.0
 """The strengths of diffusers' image-to-image and inpainting pipelines where none is given."""
+
+
+def require_seeds(first: int, count: int) -> None:
+    """Raise BadValue where the seeds of `count` images, from the first on, go beyond the largest."""
+    if first + count - 1 > MOST_SEED:
+        raise BadValue(
+            f"{count} images have consecutive seeds, from {first} on, and the largest seed is {MOST_SEED}"
+        )
 
 
 @dataclass(frozen=True)

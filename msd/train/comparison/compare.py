@@ -12,6 +12,7 @@ from msd.errors import BadConfig
 from msd.files.packages import installed_versions, require_packages
 from msd.run.runners.machine import this_machine
 from msd.run.runtime.image import GeneratedImage
+from msd.run.runtime.request import require_seeds
 from msd.train.comparison.columns import measure_column
 from msd.train.comparison.generated import OnColumn, generate_columns, plan_columns
 from msd.train.comparison.model import BATCH, ComparedModel, open_model
@@ -55,6 +56,7 @@ def compare(
     """
     if not prompts:
         raise BadConfig("there are no prompts to compare images of; give at least one")
+    require_seeds(seed, len(prompts))
     if perceptual:
         require_packages("a comparison of images", "regress", "scikit-image", "imagehash")
     if clip:

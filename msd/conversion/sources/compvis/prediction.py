@@ -12,7 +12,11 @@ from msd.conversion.sources.stored import Contents
 from msd.errors import BadCheckpoint
 
 EPSILON, VELOCITY = "epsilon", "v_prediction"
-SPELLED = {"epsilon": EPSILON, "eps": EPSILON, "v": VELOCITY, "v_prediction": VELOCITY}
+SPELLED = {
+    **dict.fromkeys(("epsilon", "eps"), EPSILON),
+    **dict.fromkeys(("v", "v_prediction", "v_pred", "vpred", "velocity"), VELOCITY),
+}
+STATED = "modelspec.prediction_type"
 V_PRED, ZTSNR = "v_pred", "ztsnr"
 """Empty tensors by which files of NoobAI and others say what ComfyUI and AUTOMATIC1111 read in them."""
 
@@ -56,7 +60,8 @@ def prediction(path: Path, contents: Contents, option: str | None, ambiguous: bo
 
     The first of these decides: the option `option`, the file's metadata, its key `v_pred`, a .yaml file
     beside it, its global_step. Without any, it is noise, or velocity if `ambiguous`, as diffusers assumes.
-    The key `ztsnr` says that the last timestep is noise alone.
+    The key `ztsnr` says that the last timestep is noise alone. Raises BadCheckpoint where metadata or the
+    .yaml file state another type.
     """
     found = _prediction(path, contents, option, ambiguous)
     return replace(found, zero_snr=ZTSNR in contents.tensors)
@@ -66,7 +71,13 @@ def _prediction(path: Path, contents: Contents, option: str | None, ambiguous: b
     metadata = contents.metadata
     if option:
         return PredictionType(option, "as asked for")
-    if (kind := SPELLED.get(metadata.get("modelspec.prediction_type", ""))) is not None:
+    if spelled := metadata.get(STATED, "").strip():
+        kind = SPELLED.get(spelled.lower().replace("-", "_"))
+        if kind is None:
+            raise BadCheckpoint(
+                f"{path}'s metadata says {STATED} = {spelled!r}, and only epsilon and v are supported"
+                " (--prediction-type says otherwise)"
+            )
         return PredictionType(kind, "its metadata says so")
     if (kind := _by_architecture(metadata.get("modelspec.architecture", ""))) is not None:
         return PredictionType(kind, "its metadata names an architecture that does")

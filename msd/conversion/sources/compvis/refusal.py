@@ -30,6 +30,11 @@ KINDS = (
         "is a ControlNet, not a checkpoint; give the checkpoint, and this file with --controlnet",
     ),
     (r".*\bmotion_modules\.", f"is an AnimateDiff, and {ONLY}"),
+    (
+        r"(edm_mean|edm_std|edm_vpred\.\w+)\Z",
+        "has a U-Net trained by EDM, as Playground v2.5 and CosXL are, with noise and predictions of its own:"
+        f" {ONLY}",
+    ),
     (r"depth_model\.", "is a Stable Diffusion that reads a depth map, which is not supported"),
     (r"low_scale_model\.", "is an upscaler, which is not supported"),
     (
