@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from diffusers import DDIMScheduler
 from safetensors.torch import load_file, save_file
 
 from msd.bundle import open_bundle
@@ -120,6 +121,36 @@ def test_an_option_outweighs_the_keys_aloud(first: Tensors, tmp_path: Path) -> N
     (remark,) = found.remarks
     assert remark.startswith(
         "the file's key ztsnr says that its last timestep is noise alone, which is left out"
+    )
+
+
+def alphas(end: float, zero_snr: bool = False) -> torch.Tensor:
+    """Return the products of a schedule, as diffusers computes them."""
+    scheduler = DDIMScheduler(
+        beta_start=0.00085, beta_end=end, beta_schedule="scaled_linear", rescale_betas_zero_snr=zero_snr
+    )
+    return scheduler.alphas_cumprod
+
+
+@pytest.mark.parametrize(
+    ("stored", "marks", "ends"),
+    [
+        (alphas(0.012), {}, None),
+        (alphas(0.012).half(), {}, None),
+        (alphas(0.012)[:500], {}, None),
+        (alphas(0.02), {}, "0.0002, and the schedule that is used at 0.0047"),
+        (alphas(0.012, True), {}, "0.0000, and the schedule that is used at 0.0047"),
+        (alphas(0.012, True), MARKS, None),
+        (alphas(0.012), MARKS, "0.0047, and the schedule that is used at 0.0000"),
+    ],
+)
+def test_a_stored_schedule_that_is_not_used_is_told(
+    stored: torch.Tensor, marks: Tensors, ends: str | None, first: Tensors, tmp_path: Path
+) -> None:
+    tensors = {**first, **marks, "alphas_cumprod": stored}
+    found = open_checkpoint(save(tmp_path / "a.safetensors", tensors)).remarks
+    assert [re.findall("end at (.*): they are left out", remark) for remark in found] == (
+        [[ends]] if ends else []
     )
 
 

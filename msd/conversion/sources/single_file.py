@@ -13,6 +13,7 @@ from msd.conversion.sources.compvis.ema import plain_unet
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.prediction import VELOCITY, cells, prediction
 from msd.conversion.sources.compvis.refusal import XL, is_xl, refuse_other_kinds
+from msd.conversion.sources.compvis.stored_schedule import schedule_remarks
 from msd.conversion.sources.compvis.text import text_part, text_settings
 from msd.conversion.sources.compvis.texts import Texts
 from msd.conversion.sources.compvis.unet import unet_settings, unet_tensors
@@ -64,6 +65,7 @@ def open_single_file(
         path, contents, prediction_type, ambiguous=texts.ambiguous and of_unet["in_channels"] == ONE_INPUT
     )
     usual = texts.velocity_pixels if predicted.kind == VELOCITY else texts.pixels
+    scheduler = predicted.scheduler(texts.scheduler)
     of_unet["sample_size"] = cells(contents.metadata, usual, scale)
     return Checkpoint(
         kind="single file",
@@ -72,11 +74,11 @@ def open_single_file(
         configs=_configs(path, texts.family, settings, absent={*texts.family.names} - {*weights}),
         weights={name: weights[name] for name in texts.family.names if name in weights},
         tokenizers=texts.tokenizers,
-        scheduler=predicted.scheduler(texts.scheduler),
+        scheduler=scheduler,
         files={path.name: path},
         weight_files=dict.fromkeys(weights, (path.name,)),
         few_steps=few_steps_told(path.stem, contents.metadata),
-        remarks=predicted.remarks,
+        remarks=(*predicted.remarks, *schedule_remarks(contents.tensors, scheduler)),
     )
 
 

@@ -1,0 +1,33 @@
+"""The noise schedule that a training program leaves among a single file's tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from msd.graph.ir.weights import Weights
+from msd.run.runtime.diffusion import Diffusion
+
+STORED = "alphas_cumprod"
+NEAR = 2e-3
+"""Float16 rounds an alpha by less; schedules of other betas differ by 0.05 and more."""
+
+
+def schedule_remarks(tensors: Mapping[str, Weights], scheduler: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence where the stored schedule is not the one of the configuration, which is used.
+
+    AUTOMATIC1111 computes with the stored one, diffusers and ComfyUI do not.
+    """
+    if STORED not in tensors or tensors[STORED].shape != (int(scheduler["num_train_timesteps"]),):
+        return
+    stored = tensors[STORED].load().astype(np.float64)
+    used = Diffusion.from_config(scheduler).alphas()
+    if np.allclose(stored, used, rtol=0, atol=NEAR):
+        return
+    why = f"the file's {STORED} end at {stored[-1]:.4f}, and the schedule that is used at {used[-1]:.4f}"
+    yield (
+        f"{why}: they are left out, as in diffusers; --scheduler NAME:SETTING=VALUE changes the schedule, by"
+        " beta_start, beta_end or rescale_betas_zero_snr"
+    )
