@@ -14,7 +14,7 @@ from msd.graph.ir import Model
 from msd.graph.ir.executed_graphs import executed_graphs
 from msd.measure.judging import Rejection, judge
 from msd.run.runners.child import Child
-from msd.run.runners.messages import Done, Request
+from msd.run.runners.messages import Done
 from tests import edited_models, tiny_models
 
 
@@ -186,15 +186,16 @@ def test_half_floats_are_used_or_said_not_to_be(tmp_path: Path) -> None:
 
 
 def test_a_crash_is_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ask = Child.ask
+    answer = Child.answer
 
-    def kill_and_ask(child: Child, request: Request) -> Done:
+    def kill_and_wait(child: Child) -> Done:
         child.process.kill()
-        return ask(child, request)
+        child.process.wait()
+        return answer(child)
 
     path = tiny_models.save("whole", tmp_path)
     judge(path)
-    monkeypatch.setattr(Child, "ask", kill_and_ask)
+    monkeypatch.setattr(Child, "answer", kill_and_wait)
     verdict = judge(path)
     assert verdict.crashed
     assert verdict.objections == ("while compiling, its process crashed with SIGKILL",)

@@ -43,8 +43,11 @@ def main() -> None:
     parent = os.getppid()
     while resident(parent):
         children = sum(map(resident, descendants(parent)))
-        sys.stdout.write(f"{time.perf_counter()} {resident(parent)} {children}\n")
-        sys.stdout.flush()
+        line = f"{time.perf_counter()} {resident(parent)} {children}\n"
+        try:
+            os.write(sys.stdout.fileno(), line.encode())  # Python's own stream would complain at the end
+        except BrokenPipeError:  # the parent has just ended
+            return
         if select.select([sys.stdin], [], [], PERIOD)[0]:
             return
 

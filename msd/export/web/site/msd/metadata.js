@@ -5,7 +5,7 @@ import { changed } from './schedule.js';
  * Returns the texts of a picture's PNG: those that `msd generate` writes, as it writes them.
  *
  * @param {import('./manifest.js').AppManifest} app
- * @param {import('./pipeline.js').Request} request
+ * @param {import('./request.js').Request} request
  * @param {string} backend what ran the networks
  * @param {string[]} remarks
  * @returns {Record<string, string>}

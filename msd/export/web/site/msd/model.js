@@ -24,7 +24,7 @@ import { expectedFiles, judgeNetworks } from './verdict.js';
  * @typedef {import('./control.js').Control} Control
  * @typedef {{ pixels?: Float32Array, image?: Blob, fromPhoto?: boolean }} Shown
  * @typedef {Omit<Control, 'pixels'> & Shown} Steering
- * @typedef {Omit<import('./pipeline.js').Request, 'image' | 'controls'> & Files} Wishes
+ * @typedef {Omit<import('./request.js').Request, 'image' | 'controls'> & Files} Wishes
  * @typedef {{ image?: Blob, mask?: Blob | Uint8Array, controls?: Steering[] }} Files
  */
 

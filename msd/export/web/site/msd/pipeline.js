@@ -30,30 +30,8 @@ import { decodedLatent } from './vae-tiles.js';
  */
 
 /**
- * What an image should show and how it is made. Without `steps` and `guidance`, those of the manifest are
- * used. After every `previewEvery` steps there is a preview; 0 means none. `image`, with a `mask` if a part
- * of it is to be repainted, begins the generation, of which `strength`, above 0 and at most 1, says how much
- * changes. What the mask keeps is pasted back, unless `paste` is false. ControlNets steer by the pictures of
- * `controls`; with `guess`, although the prompt does not describe them. `upscale`, true or the scale of the
- * model's upscaler, enlarges the picture.
- *
- * @typedef {object} Request
- * @property {string} prompt
- * @property {string} [negativePrompt]
- * @property {number | bigint} [seed]
- * @property {number} [steps]
- * @property {number} [guidance]
- * @property {number} [previewEvery]
- * @property {import('./initial-image.js').InitialImage} [image]
- * @property {number} [strength]
- * @property {boolean} [paste]
- * @property {import('./control.js').Control[]} [controls]
- * @property {boolean} [guess]
- * @property {number | boolean} [upscale]
- */
-
-/**
  * @typedef {import('./progress.js').Picture} Picture
+ * @typedef {import('./request.js').Request} Request
  * @typedef {import('./progress.js').Watch} Watch
  */
 
