@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner, Result
-from diffusers import DDIMScheduler
 from safetensors.torch import load_file, save_file
 
 from msd.bundle import open_bundle
@@ -124,8 +124,10 @@ def test_an_option_outweighs_the_keys_aloud(first: Tensors, tmp_path: Path) -> N
     )
 
 
-def alphas(end: float, zero_snr: bool = False) -> torch.Tensor:
+def alphas(end: float = 0.012, zero_snr: bool = False) -> torch.Tensor:
     """Return the products of a schedule, as diffusers computes them."""
+    from diffusers import DDIMScheduler
+
     scheduler = DDIMScheduler(
         beta_start=0.00085, beta_end=end, beta_schedule="scaled_linear", rescale_betas_zero_snr=zero_snr
     )
@@ -135,19 +137,19 @@ def alphas(end: float, zero_snr: bool = False) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("stored", "marks", "ends"),
     [
-        (alphas(0.012), {}, None),
-        (alphas(0.012).half(), {}, None),
-        (alphas(0.012)[:500], {}, None),
-        (alphas(0.02), {}, "0.0002, and the schedule that is used at 0.0047"),
-        (alphas(0.012, True), {}, "0.0000, and the schedule that is used at 0.0047"),
-        (alphas(0.012, True), MARKS, None),
-        (alphas(0.012), MARKS, "0.0047, and the schedule that is used at 0.0000"),
+        (alphas, {}, None),
+        (lambda: alphas().half(), {}, None),
+        (lambda: alphas()[:500], {}, None),
+        (lambda: alphas(0.02), {}, "0.0002, and the schedule that is used at 0.0047"),
+        (lambda: alphas(zero_snr=True), {}, "0.0000, and the schedule that is used at 0.0047"),
+        (lambda: alphas(zero_snr=True), MARKS, None),
+        (alphas, MARKS, "0.0047, and the schedule that is used at 0.0000"),
     ],
 )
 def test_a_stored_schedule_that_is_not_used_is_told(
-    stored: torch.Tensor, marks: Tensors, ends: str | None, first: Tensors, tmp_path: Path
+    stored: Callable[[], torch.Tensor], marks: Tensors, ends: str | None, first: Tensors, tmp_path: Path
 ) -> None:
-    tensors = {**first, **marks, "alphas_cumprod": stored}
+    tensors = {**first, **marks, "alphas_cumprod": stored()}
     found = open_checkpoint(save(tmp_path / "a.safetensors", tensors)).remarks
     assert [re.findall("end at (.*): they are left out", remark) for remark in found] == (
         [[ends]] if ends else []
