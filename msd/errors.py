@@ -29,6 +29,10 @@ from __future__ import annotations
 class MsdError(Exception):
     """An error that a user can act on; the command line prints it without a traceback."""
 
+    def rename(self, before: str, after: str) -> None:
+        """Let the message name `after` where it names `before`, a place that its reader does not know."""
+        self.args = tuple(str(part).replace(before, after) for part in self.args)
+
 
 class BadCheckpoint(MsdError):
     """A source is missing, damaged or of an unsupported kind."""

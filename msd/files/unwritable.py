@@ -21,8 +21,7 @@ def raises_unwritable(path: Path, temporary: Path) -> Iterator[None]:
     try:
         yield
     except OutputUnwritable as problem:
-        inside, meant = f"{temporary}{os.sep}", f"{path}{os.sep}"
-        problem.args = tuple(str(part).replace(inside, meant) for part in problem.args)
+        problem.rename(f"{temporary}{os.sep}", f"{path}{os.sep}")
         raise
     except OSError as problem:
         if not _concerns(problem.filename, temporary) and not _lies_in(problem.filename, path):

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from typing import Any
 
 from msd.errors import NoDelegate
+from msd.gpu.buffer_usage import usage
 from msd.gpu.gpu import Gpu, MatrixUnit
 from msd.gpu.gpu_api import IMPLEMENTATIONS, GpuApi, choose_api, load_api
 from msd.gpu.program import ComputePipeline
@@ -50,8 +51,6 @@ FEATURES = ("shader-f16", "subgroups", "timestamp-query", MATRICES)
 """The features that are used, as the standard, or Dawn, calls them."""
 
 
-COPY_SRC = 4
-"""GPUBufferUsage.COPY_SRC, as the standard has it."""
 COMPUTE = 4
 """GPUShaderStage.COMPUTE, as the standard has it."""
 KEPT = 512
@@ -105,7 +104,7 @@ class OpenDevice:
 
     def settle(self) -> None:
         """Wait for the queue: the memory of destroyed buffers is freed when the queue has passed them."""
-        buffer = self.wgpu.create_buffer(size=16, usage=COPY_SRC)
+        buffer = self.wgpu.create_buffer(size=16, usage=usage("COPY_SRC"))
         self.wgpu.queue.read_buffer(buffer)
         buffer.destroy()
 

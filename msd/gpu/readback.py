@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from msd.gpu.buffer_usage import usage
 from msd.gpu.value import aligned
 
 if TYPE_CHECKING:
     from msd.graph.ir.weights import Array
-
-COPY_DST, MAP_READ = 8, 1
-"""GPUBufferUsage, as the standard has it."""
 
 Range = tuple[Any, int, int]
 """A buffer of the GPU, the offset in it, and a number of bytes, both multiples of four."""
@@ -31,7 +29,7 @@ class Readback:
         self._device, self._ranges = device, ranges
         sizes = [aligned(size) for _, _, size in ranges]
         self._starts = [*accumulate(sizes[:-1], initial=0)]
-        self._buffer = device.create_buffer(size=max(16, sum(sizes)), usage=COPY_DST | MAP_READ)
+        self._buffer = device.create_buffer(size=max(16, sum(sizes)), usage=usage("COPY_DST", "MAP_READ"))
 
     def read(self) -> list[Array]:
         """Return the bytes of each range after what has been submitted, in memory of the caller's own."""

@@ -15,10 +15,11 @@ import numpy as np
 
 from msd.errors import DelegateFailed, ProgramRefused
 from msd.files.ahead import in_order
+from msd.gpu.buffer_usage import usage
 from msd.gpu.device import OpenDevice
 from msd.gpu.phases import Phases
 from msd.gpu.program import PARAMS, ComputePipeline, Constant, Place, Port, Program, ProgramStep
-from msd.gpu.readback import Readback
+from msd.gpu.readback import Range, Readback
 from msd.gpu.upload import Upload
 from msd.gpu.value import aligned
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from msd.graph.ir.weights import Array
 
 NUMPY = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
-USAGE = {"COPY_SRC": 4, "COPY_DST": 8, "UNIFORM": 64, "STORAGE": 128, "QUERY_RESOLVE": 512}
-"""GPUBufferUsage, as the standard has it."""
 COMPILING, PACKING = min(os.cpu_count() or 1, 16), min(os.cpu_count() or 1, 8)
 """The threads that compile pipelines, and those that pack constants while others are uploaded."""
 ROOM = 256 << 20
@@ -49,7 +48,8 @@ class Session:
         self._readback: Readback | None = None
         try:
             self._places = self._allocated()
-            self._readback = Readback(self._device, [*map(self._range, program.outputs.values())])
+            outputs = [self._range(port.place) for port in program.outputs.values()]
+            self._readback = Readback(self._device, outputs)
             pipelines = self._filled(device, phases or Phases())
             self._steps = [self._bound(step, *pipelines[step.pipeline]) for step in program.steps]
         except Exception as problem:
@@ -97,8 +97,7 @@ class Session:
     def _timed(self, steps: Sequence[tuple[Any, Any, tuple[int, int, int]]]) -> list[float]:
         count = 2 * len(steps)
         queries = self._device.create_query_set(type="timestamp", count=count)
-        usage = _usage("QUERY_RESOLVE", "COPY_SRC")
-        results = self._device.create_buffer(size=8 * count, usage=usage)
+        results = self._buffer(8 * count, "QUERY_RESOLVE", "COPY_SRC")
         encoder = self._device.create_command_encoder()
         for i, (pipeline, group, groups) in enumerate(steps):
             writes = {
@@ -131,12 +130,12 @@ class Session:
             places |= {number: (buffer, start) for number, start in zip(numbers, starts, strict=True)}
         for number, size in enumerate(self.program.buffers):
             if number not in places:
-                usage = "UNIFORM" if number == PARAMS else "STORAGE"
-                places[number] = self._buffer(size, "COPY_SRC", "COPY_DST", usage), 0
+                bound = "UNIFORM" if number == PARAMS else "STORAGE"
+                places[number] = self._buffer(size, "COPY_SRC", "COPY_DST", bound), 0
         return [places[number] for number in sorted(places)]
 
-    def _buffer(self, size: int, *usage: str) -> Any:
-        return self._device.create_buffer(size=-(-size // 16) * 16, usage=_usage(*usage))
+    def _buffer(self, size: int, *uses: str) -> Any:
+        return self._device.create_buffer(size=-(-size // 16) * 16, usage=usage(*uses))
 
     def _filled(self, device: OpenDevice, phases: Phases) -> list[tuple[Any, Any]]:
         """Return the pipelines, which threads make while the constants are uploaded."""
@@ -160,14 +159,14 @@ class Session:
                 with phases.time("constants"):
                     content = next(packed)
                 with phases.time("upload"):
-                    buffer, start = self._places[constant.place.buffer]
-                    upload.write(buffer, start + constant.place.offset, content)
+                    buffer, offset, _ = self._range(constant.place)
+                    upload.write(buffer, offset, content)
 
     def _bound(self, step: ProgramStep, pipeline: Any, layout: Any) -> tuple[Any, Any, tuple[int, int, int]]:
         entries = []
         for i, place in enumerate(step.places):
-            buffer, start = self._places[place.buffer]
-            resource = {"buffer": buffer, "offset": start + place.offset, "size": place.bytes}
+            buffer, offset, size = self._range(place)
+            resource = {"buffer": buffer, "offset": offset, "size": size}
             entries.append({"binding": i, "resource": resource})
         return pipeline, self._device.create_bind_group(layout=layout, entries=entries), step.groups
 
@@ -177,12 +176,12 @@ class Session:
             content = np.ascontiguousarray(inputs[name].astype(NUMPY[port.element])).reshape(-1)
             content = content.view(np.uint8)
             padded = np.concatenate([content, np.zeros(-content.size % 4, np.uint8)])
-            buffer, start = self._places[port.place.buffer]
-            self._device.queue.write_buffer(buffer, start + port.place.offset, padded)
+            buffer, offset, _ = self._range(port.place)
+            self._device.queue.write_buffer(buffer, offset, padded)
 
-    def _range(self, port: Port) -> tuple[Any, int, int]:
-        buffer, start = self._places[port.place.buffer]
-        return buffer, start + port.place.offset, port.place.bytes
+    def _range(self, place: Place) -> Range:
+        buffer, start = self._places[place.buffer]
+        return buffer, start + place.offset, place.bytes
 
     def _outputs(self) -> dict[str, Array]:
         assert self._readback is not None, "made when the program was loaded"
@@ -194,9 +193,7 @@ class Session:
 
     def read(self, place: Place) -> Array:
         """Return the bytes at a place of an activation."""
-        buffer, start = self._places[place.buffer]
-        content = self._device.queue.read_buffer(buffer, start + place.offset, place.bytes)
-        return np.frombuffer(content, np.uint8)
+        return np.frombuffer(self._device.queue.read_buffer(*self._range(place)), np.uint8)
 
     def __enter__(self) -> Self:
         return self
@@ -233,10 +230,6 @@ def _content(constant: Constant) -> Array:
 
 def _pieces(steps: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     yield from (steps[i : i + size] for i in range(0, len(steps), size))
-
-
-def _usage(*names: str) -> int:
-    return sum(USAGE[name] for name in names)
 
 
 def _refusal(problem: Exception) -> Exception:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from msd.gpu.buffer_usage import usage
+
 if TYPE_CHECKING:
     from msd.graph.ir.weights import Array
 
-MAP_WRITE, COPY_SRC = 2, 4
-"""GPUBufferUsage, as the standard has it."""
 BUFFERS, SIZE = 3, 16 << 20
 """The processor fills one buffer while the GPU reads the others."""
 ALIGNMENT = 8
@@ -44,7 +44,7 @@ class Upload:
     def _begin(self) -> None:
         """Map the buffer whose turn it is, which waits until the GPU has read what it held before."""
         if self._turn == len(self._buffers):
-            self._buffers.append(self._device.create_buffer(size=SIZE, usage=MAP_WRITE | COPY_SRC))
+            self._buffers.append(self._device.create_buffer(size=SIZE, usage=usage("MAP_WRITE", "COPY_SRC")))
         self._buffers[self._turn].map_async("WRITE").sync_wait()
 
     def _send(self) -> None:

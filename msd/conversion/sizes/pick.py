@@ -44,7 +44,7 @@ def _named(folder: Path, original: Path) -> Iterator[None]:
     try:
         yield
     except MsdError as error:
-        error.args = tuple(str(part).replace(str(folder), str(original)) for part in error.args)
+        error.rename(str(folder), str(original))
         raise
 
 

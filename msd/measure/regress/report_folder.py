@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msd.bundle import require_no_bundle
-from msd.errors import OutputExists
 from msd.files import schema
-from msd.files.publication import contents, publish, recover, staged
-from msd.files.targets import require_targets
+from msd.files.publication import publish, staged
 from msd.files.unwritable import raises_unwritable
+from msd.measure import report_target
 from msd.measure.regress.page import to_html
 from msd.measure.regress.regression import Regression
 from msd.measure.regress.suite import Suite
@@ -19,17 +17,9 @@ PAGE, RESULT, PICTURES = "index.html", "result.json", "pictures"
 
 
 def require_replaceable(folder: Path, suite: Suite, force: bool) -> None:
-    """Raise OutputExists for a bundle and, unless `force`, a folder that is not empty; and OutputUnwritable.
-
-    First completes a report that was cut off while it replaced another.
-    """
-    recover(folder)
-    require_no_bundle(folder)
-    with raises_unwritable(folder, folder):
-        if folder.is_dir() and contents(folder) and not force:
-            raise OutputExists(f"{folder} exists; --force replaces it")
+    """Raise what `report_target.require_replaceable` raises for the report of a suite."""
     pictures = (f"{PICTURES}/{each.name}.png" for each in suite.drawing.pictures)
-    require_targets(folder, [PAGE, RESULT, *pictures])
+    report_target.require_replaceable(folder, [PAGE, RESULT, *pictures], force)
 
 
 def write_report(regression: Regression, folder: Path) -> None:

@@ -12,13 +12,13 @@ from msd.run.runtime.diffusion import Diffusion
 
 STORED = "alphas_cumprod"
 NEAR = 2e-3
-"""Float16 rounds an alpha by less; schedules of other betas differ by 0.05 and more."""
+"""Float16 and bfloat16 round an alpha by less."""
 
 
 def schedule_remarks(tensors: Mapping[str, Weights], scheduler: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence where the stored schedule is not the one of the configuration, which is used.
 
-    AUTOMATIC1111 computes with the stored one, diffusers and ComfyUI do not.
+    Diffusers' loaders of single files do not read the stored one either.
     """
     if STORED not in tensors or tensors[STORED].shape != (int(scheduler["num_train_timesteps"]),):
         return
