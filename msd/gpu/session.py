@@ -21,7 +21,7 @@ from msd.gpu.phases import Phases
 from msd.gpu.program import PARAMS, ComputePipeline, Constant, Place, Port, Program, ProgramStep
 from msd.gpu.readback import Range, Readback
 from msd.gpu.upload import Upload
-from msd.gpu.value import ALIGNMENT, aligned
+from msd.gpu.value import aligned
 
 if TYPE_CHECKING:
     from msd.graph.ir.weights import Array
@@ -47,14 +47,11 @@ class Session:
         self.program, self._device = program, device.wgpu
         self._timestamps, self._places = device.timestamps, list[tuple[Any, int]]()
         self._readback: Readback | None = None
-        self._upload: Upload | None = None
         self._commands: list[Any] = []
         try:
             self._places = self._allocated()
             outputs = [self._range(port.place) for port in program.outputs.values()]
             self._readback = Readback(self._device, outputs)
-            room = sum(aligned(port.place.bytes) for port in program.inputs.values())
-            self._upload = Upload(self._device, buffers=2, size=max(room, ALIGNMENT))
             pipelines = self._filled(device, phases or Phases())
             self._steps = [self._bound(step, *pipelines[step.pipeline]) for step in program.steps]
         except Exception as problem:
@@ -189,11 +186,10 @@ class Session:
 
     def write(self, inputs: Mapping[str, Array]) -> None:
         """Put the inputs where the dispatches read them; a run may overwrite them."""
-        assert self._upload is not None, "made when the program was loaded"
         for name, port in self.program.inputs.items():
             buffer, offset, _ = self._range(port.place)
-            self._upload.write(buffer, offset, _words(inputs[name].astype(NUMPY[port.element], copy=False)))
-        self._upload.send()
+            content = _words(inputs[name].astype(NUMPY[port.element], copy=False))
+            self._device.queue.write_buffer(buffer, offset, content)
 
     def _range(self, place: Place) -> Range:
         buffer, start = self._places[place.buffer]
@@ -223,9 +219,8 @@ class Session:
         """Free the GPU's memory."""
         for buffer in {id(buffer): buffer for buffer, _ in self._places}.values():
             buffer.destroy()
-        for copies in (self._readback, self._upload):
-            if copies is not None:
-                copies.close()
+        if self._readback is not None:
+            self._readback.close()
 
 
 def _values(port: Port, content: Array) -> Array:

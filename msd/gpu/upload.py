@@ -1,4 +1,4 @@
-"""Arrays on their way to the GPU, through a few buffers that both processors reach, used in turn."""
+"""Constants on their way to the GPU, through a few buffers that both processors reach, used in turn."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ if TYPE_CHECKING:
     from msd.graph.ir.weights import Array
 
 BUFFERS, SIZE = 3, 16 << 20
-"""The buffers of many constants."""
+"""The processor fills one buffer while the GPU reads the others."""
 ALIGNMENT = 8
 """The alignment of what is written to a mapped buffer, in bytes, as the standard has it."""
 
 
 class Upload:
-    """Writes to buffers of `device`; everything is on its way after `send`, or when the block ends.
+    """Writes to buffers of `device`; everything is on its way when the block ends.
 
-    It goes through `buffers` of `size` bytes, a multiple of ALIGNMENT: the processor fills one while the GPU
-    reads the others. The queue's own `write_buffer` allocates memory that both processors reach, for each
-    call: with NVIDIA's driver that takes longer than filling it.
+    The queue's own `write_buffer` allocates memory that both processors reach, for each call: with NVIDIA's
+    driver that takes longer than filling it.
     """
 
-    def __init__(self, device: Any, buffers: int = BUFFERS, size: int = SIZE) -> None:
-        self._device, self._count, self._size = device, buffers, size
-        self._turn, self._used = 0, 0
+    def __init__(self, device: Any) -> None:
+        self._device, self._turn, self._used = device, 0, 0
         self._copies: list[tuple[int, Any, int, int]] = []
         self._buffers: list[Any] = []
 
@@ -35,32 +33,27 @@ class Upload:
         while content.size:
             if not self._used:
                 self._begin()
-            room = self._size - self._used
-            piece, content = content[:room], content[room:]
+            piece, content = content[: SIZE - self._used], content[SIZE - self._used :]
             self._buffers[self._turn].write_mapped(piece, self._used)
             self._copies.append((self._used, buffer, offset, piece.size))
             offset += piece.size
             self._used += -(-piece.size // ALIGNMENT) * ALIGNMENT
-            if self._used == self._size:
-                self.send()
+            if self._used == SIZE:
+                self._send()
 
     def _begin(self) -> None:
         """Map the buffer whose turn it is, which waits until the GPU has read what it held before."""
         if self._turn == len(self._buffers):
-            uses = usage("MAP_WRITE", "COPY_SRC")
-            self._buffers.append(self._device.create_buffer(size=self._size, usage=uses))
+            self._buffers.append(self._device.create_buffer(size=SIZE, usage=usage("MAP_WRITE", "COPY_SRC")))
         self._buffers[self._turn].map_async("WRITE").sync_wait()
 
-    def send(self) -> None:
-        """Send what has been written, if anything."""
-        if not self._copies:
-            return
+    def _send(self) -> None:
         self._buffers[self._turn].unmap()
         encoder = self._device.create_command_encoder()
         for start, buffer, offset, size in self._copies:
             encoder.copy_buffer_to_buffer(self._buffers[self._turn], start, buffer, offset, size)
         self._device.queue.submit([encoder.finish()])
-        self._turn, self._used, self._copies = (self._turn + 1) % self._count, 0, []
+        self._turn, self._used, self._copies = (self._turn + 1) % BUFFERS, 0, []
 
     def __enter__(self) -> Self:
         return self
@@ -68,11 +61,7 @@ class Upload:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self.send()
-        self.close()
-
-    def close(self) -> None:
-        """Free the memory."""
+        if self._copies and kind is None:
+            self._send()
         for buffer in self._buffers:
             buffer.destroy()  # the GPU reads them first

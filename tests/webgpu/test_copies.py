@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from msd.gpu import upload
 from msd.gpu.readback import Readback
 from msd.gpu.upload import Upload
 from tests.webgpu_device import device
@@ -20,14 +21,17 @@ def buffer(size: int) -> Any:
 
 
 @pytest.mark.parametrize("sizes", [(4,), (64, 64), (28, 60, 12, 300, 4, 256), (1024, 4, 2000)])
-def test_what_is_uploaded_is_read_back_whether_it_fits_or_not(sizes: tuple[int, ...]) -> None:
+def test_what_is_uploaded_is_read_back_whether_it_fits_or_not(
+    sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Pieces end in the middle of a content, at its end, and one content needs each buffer twice."""
+    monkeypatch.setattr(upload, "SIZE", 64)
     random = np.random.default_rng(len(sizes))
     contents = [random.integers(0, 256, size, np.uint8) for size in sizes]
     first, second = buffer(4096), buffer(4096)
     places = [(second if i % 2 else first, 300 * i, size) for i, size in enumerate(sizes)]
     places[0] = (first, 3000, sizes[0])
-    with Upload(device().wgpu, size=64) as to_gpu:
+    with Upload(device().wgpu) as to_gpu:
         for (to, offset, _), content in zip(places, contents, strict=True):
             to_gpu.write(to, offset, content)
     back = Readback(device().wgpu, places)
@@ -47,17 +51,6 @@ def test_a_second_reading_has_the_new_bytes_and_the_first_keeps_its_own() -> Non
     assert [each.tolist() for each in after] == [[*range(72, 84)], [*range(104, 108)]]
     before[0][:] = 1
     assert [each.tolist() for each in back.read()] == [[*range(72, 84)], [*range(104, 108)]]
-
-
-def test_what_is_sent_is_there_before_the_next_is_written() -> None:
-    target = buffer(64)
-    back, to_gpu = Readback(device().wgpu, [(target, 4, 16)]), Upload(device().wgpu, buffers=2, size=16)
-    for turn in range(5):
-        to_gpu.send()
-        to_gpu.write(target, 4, np.full(12, turn + 1, np.uint8))
-        to_gpu.send()
-        assert back.read()[0].tolist() == [turn + 1] * 12 + [0] * 4
-    to_gpu.close()
 
 
 def upload_and_stop(target: Any) -> None:
