@@ -365,3 +365,15 @@ def test_images_that_are_made_outlive_one_that_fails(
     assert all(each["seconds"] > 0 for each in said)
     for seed in seeds:
         assert (tmp_path / f"a-{seed}.png").read_bytes() == (tmp_path / f"whole-{seed}.png").read_bytes()
+
+
+def test_dynamic_range_without_integers_is_said(bundle_folder: Path, demo_int8: Path, tmp_path: Path) -> None:
+    said = "warning: dynamic-range arithmetic changes nothing: no network computes with integer weights"
+    for name, folder, count in (("floats", bundle_folder, 1), ("integers", demo_int8, 0)):
+        options = ("--prompt", "fox", "--steps", "1", "-o")
+        dynamic = run(folder, *options, tmp_path / f"{name}.png", "--dynamic-range")
+        assert dynamic.stderr.count(said) == count
+        assert said not in run(folder, *options, tmp_path / f"{name}-float.png").stderr
+        files = [tmp_path / f"{name}{end}.png" for end in ("", "-float")]
+        same = np.array_equal(*(np.asarray(Image.open(file)) for file in files))
+        assert same == (count == 1)

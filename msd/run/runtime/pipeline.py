@@ -256,11 +256,13 @@ class Pipeline:
 
         That a GPU lacks fp16, and what opening a network tells, is known once a network has been opened.
         """
-        places = {file.runs_on for file in self.bundle.manifest.components.values()}
+        files = {
+            self.bundle.path(name): file.runs_on for name, file in self.bundle.manifest.components.items()
+        }
         guidance = self.guidance(request)
         own = request_remarks(request, guidance, self.tokenizer, self.prompts(request))
         idle = idle_controls(request.controls, self._runs(request)) if request.controls else ()
-        return *own, *idle, *self.engine.unused(places), *self._fallbacks
+        return *own, *idle, *self.engine.unused(files.values()), *self.engine.idle(files), *self._fallbacks
 
     def _runs(self, request: Request) -> int:
         return len(self.scheduler.table(request.steps, strength_of(self.bundle, request)).steps)
