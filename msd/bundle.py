@@ -16,6 +16,7 @@ import hashlib
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -104,10 +105,13 @@ class ImageSize:
     height: int
 
     def __post_init__(self) -> None:
-        if any(type(pixels) is not int or pixels < 1 for pixels in (self.width, self.height)):
-            raise BadConfig(
-                f"a size is {self.width!r}x{self.height!r}; whole numbers of pixels were expected"
-            )
+        for name in ("width", "height"):
+            pixels = getattr(self, name)
+            if not isinstance(pixels, Integral) or isinstance(pixels, bool) or pixels < 1:
+                raise BadConfig(
+                    f"a size is {self.width!r}x{self.height!r}; whole numbers of pixels were expected"
+                )
+            object.__setattr__(self, name, int(pixels))
 
     def __str__(self) -> str:
         return f"{self.width}x{self.height}"
