@@ -105,13 +105,10 @@ class ImageSize:
     height: int
 
     def __post_init__(self) -> None:
-        for name in ("width", "height"):
-            pixels = getattr(self, name)
-            if not isinstance(pixels, Integral) or isinstance(pixels, bool) or pixels < 1:
-                raise BadConfig(
-                    f"a size is {self.width!r}x{self.height!r}; whole numbers of pixels were expected"
-                )
-            object.__setattr__(self, name, int(pixels))
+        given = self.width, self.height
+        if any(not isinstance(each, Integral) or isinstance(each, bool) or each < 1 for each in given):
+            raise BadConfig(f"a size is {given[0]!r}x{given[1]!r}; whole numbers of pixels were expected")
+        vars(self).update(width=int(self.width), height=int(self.height))
 
     def __str__(self) -> str:
         return f"{self.width}x{self.height}"
