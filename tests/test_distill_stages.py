@@ -140,6 +140,7 @@ def test_memory_of_weights() -> None:
     assert least_bytes(10, Training(), "no") == 200
     assert least_bytes(10, Training(), "bf16") == 180
     assert least_bytes(10, Training(optimizer="adamw8bit"), "bf16") == 120
+    assert least_bytes(10, Training(lora=8), "bf16") == 60
 
 
 def test_moments_in_8_bits_need_their_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -281,6 +281,7 @@ def test_the_stages_of_the_ablation_add_up_to_all_switches() -> None:
         "kept_transforms",
         "short_sums",
         "matrices",
+        "measured_outputs",
     }
     assert rows[-1][1] == ()
     for (_, before), (_, after) in pairwise(rows):

@@ -11,11 +11,13 @@ from msd.gpu.assemble import Named, assemble
 from msd.gpu.faults import FAULTS, fault
 from msd.gpu.fuse import fuse
 from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.pointwise import IDENTITY, Strided, compute
 from msd.gpu.lowering import lower
 from msd.gpu.lowering.memory import Memory
 from msd.gpu.program import Program
 from msd.gpu.switches import Switches
 from msd.gpu.value import Dispatch, Value
+from msd.gpu.views import contiguous_strides
 from msd.graph import tflite
 from msd.graph.ir import Graph, Model, Tensor
 from msd.graph.ir.densify import densify
@@ -48,9 +50,13 @@ def compile_model(model: Model, gpu: Gpu, switches: Switches | None = None) -> P
     matrix = gpu.matrix if switches.matrices else None
     gpu = replace(gpu, short_sums=switches.short_sums, matrix=matrix)
     dispatches, memory = lower(graph, gpu, switches)
-    named = [{name: _named(t, memory) for name, t in side.items()} for side in (inputs, outputs)]
-    needed = _needed(dispatches, [each.value for each in named[1].values()])
-    return assemble(needed, named[0], named[1], gpu)
+    given: dict[str, Named] = {}
+    for name, tensor in inputs.items():
+        given[name], narrowing = _given(tensor, memory)
+        dispatches = [*narrowing, *dispatches]
+    results = {name: _named(tensor, memory) for name, tensor in outputs.items()}
+    needed = _needed(dispatches, [each.value for each in results.values()])
+    return assemble(needed, given, results, gpu)
 
 
 def _interface(graph: Graph) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -63,6 +69,20 @@ def _require_fixed(graph: Graph) -> None:
     for tensor in graph.tensors():
         if any(n < 0 for n in tensor.shape_signature or ()):
             raise DelegateFailed(f"the shape of {tensor.name} is not fixed; kernels need fixed shapes")
+
+
+def _given(tensor: Tensor, memory: Memory) -> tuple[Named, list[Dispatch]]:
+    """Return what callers write of an input, and the dispatch that narrows it to f16 where kernels read that.
+
+    A processor narrows slowly: NumPy takes 5 ns an element.
+    """
+    named = _named(tensor, memory)
+    if named.value.element != "f16" or named.dtype != "float32":
+        return named, []
+    wide, strides = Value(f"{tensor.name} given", "f32", tensor.size), contiguous_strides(tensor.shape)
+    operand, result = Strided(wide, strides), Strided(named.value, strides)
+    narrowing = compute(IDENTITY, [operand], result, tensor.shape, memory.gpu, step="CAST")
+    return Named(wide, tensor.shape, named.dtype), narrowing
 
 
 def _named(tensor: Tensor, memory: Memory) -> Named:

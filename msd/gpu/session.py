@@ -31,8 +31,9 @@ COMPILING, PACKING = min(os.cpu_count() or 1, 16), min(os.cpu_count() or 1, 8)
 """The threads that compile pipelines, and those that pack constants while others are uploaded."""
 ROOM = 256 << 20
 """The bytes of constants that are packed ahead of their upload."""
-PIECE = 64
-"""The dispatches of one command buffer: the next is encoded while the GPU runs the last."""
+FIRST, PIECE = 32, 256
+"""The dispatches of the first command buffer and of the others: the driver translates one when it is
+submitted, while the GPU runs the last."""
 
 
 class Session:
@@ -46,6 +47,7 @@ class Session:
         self.program, self._device = program, device.wgpu
         self._timestamps, self._places = device.timestamps, list[tuple[Any, int]]()
         self._readback: Readback | None = None
+        self._commands: list[Any] = []
         try:
             self._places = self._allocated()
             outputs = [self._range(port.place) for port in program.outputs.values()]
@@ -66,16 +68,28 @@ class Session:
             raise _refusal(problem) from problem
 
     def submit(self) -> None:
-        """Run all dispatches once; does not wait for them."""
-        for start in range(0, len(self._steps), PIECE):
-            encoder = self._device.create_command_encoder()
-            compute = encoder.begin_compute_pass()
-            for pipeline, group, groups in self._steps[start : start + PIECE]:
-                compute.set_pipeline(pipeline)
-                compute.set_bind_group(0, group)
-                compute.dispatch_workgroups(*groups)
-            compute.end()
-            self._device.queue.submit([encoder.finish()])
+        """Run all dispatches once; does not wait for them.
+
+        While the GPU runs them, the commands of the next run are encoded, which may take a tenth as long.
+        """
+        for commands in self._commands or self._encoded():
+            self._device.queue.submit([commands])
+        self._commands = self._encoded()
+
+    def _encoded(self) -> list[Any]:
+        """Return the command buffers of a run, which can be submitted once."""
+        pieces = self._steps[:FIRST], *_pieces(self._steps[FIRST:], PIECE)
+        return [self._commands_of(steps) for steps in pieces]
+
+    def _commands_of(self, steps: Sequence[tuple[Any, Any, tuple[int, int, int]]]) -> Any:
+        encoder = self._device.create_command_encoder()
+        compute = encoder.begin_compute_pass()
+        for pipeline, group, groups in steps:
+            compute.set_pipeline(pipeline)
+            compute.set_bind_group(0, group)
+            compute.dispatch_workgroups(*groups)
+        compute.end()
+        return encoder.finish()
 
     def wait(self) -> None:
         """Wait until everything submitted has run."""
@@ -173,11 +187,9 @@ class Session:
     def write(self, inputs: Mapping[str, Array]) -> None:
         """Put the inputs where the dispatches read them; a run may overwrite them."""
         for name, port in self.program.inputs.items():
-            content = np.ascontiguousarray(inputs[name].astype(NUMPY[port.element])).reshape(-1)
-            content = content.view(np.uint8)
-            padded = np.concatenate([content, np.zeros(-content.size % 4, np.uint8)])
             buffer, offset, _ = self._range(port.place)
-            self._device.queue.write_buffer(buffer, offset, padded)
+            content = _words(inputs[name].astype(NUMPY[port.element], copy=False))
+            self._device.queue.write_buffer(buffer, offset, content)
 
     def _range(self, place: Place) -> Range:
         buffer, start = self._places[place.buffer]
@@ -223,8 +235,13 @@ def _pipeline(device: OpenDevice, wanted: ComputePipeline) -> tuple[tuple[Any, A
 
 
 def _content(constant: Constant) -> Array:
-    """Return a constant's bytes, whole words of them."""
-    content = np.ascontiguousarray(constant.load()).reshape(-1).view(np.uint8)
+    """Return a constant's bytes."""
+    return _words(constant.load())
+
+
+def _words(array: Array) -> Array:
+    """Return an array's bytes, whole words of them."""
+    content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return np.concatenate([content, np.zeros(-content.size % 4, np.uint8)]) if content.size % 4 else content
 
 

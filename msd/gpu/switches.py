@@ -15,6 +15,7 @@ class Switches:
     program to be fetched should have: they are eight times as large as int8 weights. `short_sums`: where
     operands are bounded, 16 products are summed in float16 before they join a float32 sum. `matrices`: the
     GPU's matrix units multiply where f16 holds the operands; sums are then float32 from end to end.
+    `measured_outputs`: a Winograd convolution measures its result for the group norm that reads it.
     """
 
     norms: bool = True
@@ -25,3 +26,4 @@ class Switches:
     kept_transforms: bool = True
     short_sums: bool = True
     matrices: bool = True
+    measured_outputs: bool = True

@@ -44,6 +44,8 @@ from scripts.lab.nvidia_smi import SampledGpu, gpu_name
 from tests.web.server import running, served
 
 ROLES = "text_encoder", "unet", "vae_decoder"
+SECOND_ENCODER = "text_encoder_2"
+"""Stable Diffusion XL has one; `--role` names it."""
 FUNCTIONS = Path(__file__).with_suffix(".js")
 PROMPT = "two red circles on the left over a striped blue background"
 SEED = 7
@@ -67,7 +69,14 @@ Launch = Callable[[], Chromium]
 @click.option("--litert", type=click.Path(exists=True, path_type=Path, file_okay=False), help="LiteRT.js's.")
 @click.option("--adapter", type=click.Choice(tuple(ADAPTERS)), default="swiftshader", show_default=True)
 @click.option("--flag", "flags", multiple=True, help="A further flag of Chromium.")
-@click.option("--role", "roles", multiple=True, type=click.Choice(ROLES), default=ROLES, show_default=True)
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    type=click.Choice((*ROLES, SECOND_ENCODER)),
+    default=ROLES,
+    show_default=True,
+)
 @click.option(
     "--repeats", type=click.IntRange(0, 1000), default=20, show_default=True, help="After the first run."
 )

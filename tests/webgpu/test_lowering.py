@@ -372,4 +372,6 @@ def test_an_output_that_nothing_reads_is_f32_where_others_are_f16() -> None:
     graph = build(network, x=(1, 4, 4, 8))
     program = compile_model(Model([graph]), Gpu(half=True))
     assert {name: port.element for name, port in program.outputs.items()} == {"out0": "f16", "out1": "f32"}
-    assert [port.element for port in program.inputs.values()] == ["f16"]
+    assert [port.element for port in program.inputs.values()] == ["f32"]
+    first = program.pipelines[program.steps[0].pipeline]
+    assert (first.name, program.steps[0].operation) == ("pointwise a", "CAST")

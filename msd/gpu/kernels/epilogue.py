@@ -13,11 +13,12 @@ _FUNCTIONS = """
 $activate
 $slope
 $gelu
-fn put(row: u32, column: u32, sums: vec4<f32>) {
-    if (row >= p.rows || column >= p.out_columns4) { return; }
+fn put(row: u32, column: u32, sums: vec4<f32>) -> vec4<f32> {
+    if (row >= p.rows || column >= p.out_columns4) { return vec4<f32>(0.0); }
     var v = $slopes(activate(sums$vector)$column);
     $residual
     $write
+    return v;
 }
 $factor
 fn shift(column: u32) -> vec4<f32> { return $shift; }

@@ -115,6 +115,39 @@ JOIN_SLABS = """
 """
 """Eight invocations of each group join every eighth slab into `parts`."""
 
+JOIN_CHANNELS = """
+  {
+    let from_part = (group.z * p.groups + group.x) * p.slabs;
+    let reference = slabs[from_part + min(t, p.slabs - 1u)];
+    var joined = vec4<f32>(0.0);
+    var i = t;
+    for (; i + 768u < p.slabs; i += 1024u) {
+      let part0 = slabs[from_part + i];
+      let part1 = slabs[from_part + i + 256u];
+      let part2 = slabs[from_part + i + 512u];
+      let part3 = slabs[from_part + i + 768u];
+      joined += moved(part0, reference) + moved(part1, reference);
+      joined += moved(part2, reference) + moved(part3, reference);
+    }
+    for (; i < p.slabs; i += 256u) {
+      joined += moved(slabs[from_part + i], reference);
+    }
+    let d = joined.y / max(joined.w, 1.0);
+    parts[t] = vec4<f32>(reference.x, reference.y + d, joined.z - joined.y * d, joined.w);
+  }
+  workgroupBarrier();
+  if (t < 8u) {
+    let reference = parts[t];
+    var joined = vec4<f32>(0.0);
+    for (var i = t; i < 256u; i += 8u) {
+      joined += moved(parts[i], reference);
+    }
+    let d = joined.y / max(joined.w, 1.0);
+    parts[t] = vec4<f32>(reference.x, reference.y + d, joined.z - joined.y * d, joined.w);
+  }
+"""
+"""All invocations join the moments of one group's channels, then eight what they have, into `parts`."""
+
 FINISH = """
   workgroupBarrier();
   if (t < p.held) {

@@ -16,12 +16,14 @@ from msd.gpu.gpu import Gpu
 from msd.gpu.kernels.group_shader import (
     APPLY,
     FINISH,
+    JOIN_CHANNELS,
     JOIN_SLABS,
     MEASURE,
     MOVED,
     SCALES,
     WRITE_PART,
 )
+from msd.gpu.kernels.measured_output import Measured
 from msd.gpu.kernels.rows import MAIN, choose_rows, folded, has_half, meeting, row_start, vector, visit
 from msd.gpu.operations import Activation, GroupNorm, LayerNorm
 from msd.gpu.value import Dispatch, Kernel, Value
@@ -61,7 +63,7 @@ def choose_slabs(op: GroupNorm, gpu: Gpu) -> Slabs:
     each = op.channels // op.groups
     width = 4 if op.channels % 4 == 0 and (each % 4 == 0 or lcm(each, 4) <= 1024) else 1
     unit = lcm(each, width) // each
-    small = op.pixels * each <= SMALL
+    small = is_small(op)
     wanted = 1 if small else -(-NEIGHBOURS // (unit * each))
     groups = unit * max(1, min(wanted, MOST_GROUPS // unit))
     groups = min(groups, op.groups)
@@ -88,8 +90,26 @@ def group_statistics(op: GroupNorm, gpu: Gpu, step: str = "") -> tuple[list[Disp
     applies it. `op.y` is not written. Unlike `normalize_groups`, this form loses digits where the mean is
     hundreds of times the deviation.
     """
-    factors = Value(f"{op.y.name} factors", "f32", 2 * op.batch * op.channels)
+    factors = _factors(op)
     return _group_dispatches(op, choose_slabs(op, gpu), factors, step), factors
+
+
+def is_small(op: GroupNorm) -> bool:
+    """Return whether one dispatch measures the image, which a workgroup a group reads quickly."""
+    return op.pixels * (op.channels // op.groups) <= SMALL
+
+
+def joined_statistics(op: GroupNorm, measured: Measured, step: str = "") -> tuple[list[Dispatch], Value]:
+    """Return what `group_statistics` does, of the moments that the producer of op.x has measured."""
+    factors, each = _factors(op), op.channels // op.groups
+    slabs = Slabs(width=1, groups=1, columns=each, slabs=each * measured.slabs, pixels=op.pixels)
+    pieces = [JOIN_CHANNELS, FINISH, SCALES]
+    name = "group statistics, joined channels"
+    return [_group_dispatch(op, slabs, measured.parts, factors, pieces, name, step)], factors
+
+
+def _factors(op: GroupNorm) -> Value:
+    return Value(f"{op.y.name} factors", "f32", 2 * op.batch * op.channels)
 
 
 def _group_dispatches(op: GroupNorm, slabs: Slabs, y: Value, step: str) -> list[Dispatch]:

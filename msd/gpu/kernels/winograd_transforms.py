@@ -150,16 +150,22 @@ def output_transform(matrix: Rows, tile: int, functions: str) -> str:
     """Return the WGSL of A^T m A, its shift and the rest of the epilogue, for a tile and four columns a
     thread."""
 
-    def read(i: int, j: int) -> str:
-        return f"vec4<f32>(m[({(tile + 2) * i + j}u * p.tiles + tile) * p.columns4 + column])"
-
     def write(i: int, j: int, value: str) -> str:
         row = f"image * p.image_pixels + (top + {i}u) * p.out_width + start + {j}u"
         inside = f"top + {i}u < p.out_height && start + {j}u < p.out_width"
         return f"put(select(p.rows, {row}, {inside}), column, {value} + offset);"
 
-    transform = both_sides(matrix, tile + 2, "vec4<f32>", read, write)
+    transform = both_sides(matrix, tile + 2, "vec4<f32>", read_products(tile), write)
     return fill(OUTPUT, functions=functions, tile=tile, transform=transform)
+
+
+def read_products(tile: int) -> Callable[[int, int], str]:
+    """Return what reads four columns of the product of an element of `tile`."""
+
+    def read(i: int, j: int) -> str:
+        return f"vec4<f32>(m[({(tile + 2) * i + j}u * p.tiles + tile) * p.columns4 + column])"
+
+    return read
 
 
 def both_sides(

@@ -49,4 +49,4 @@ def lower(graph: Graph, gpu: Gpu, switches: Switches) -> tuple[list[Dispatch], M
             operands = ", ".join(map(repr, op.operands))
             clause = f"{op.kind}, operator {number} ({name}), reads {operands}, and kernels fail on it"
             raise fault(clause, problem) from problem
-    return dispatches, memory
+    return [memory.replaced.get(dispatch, dispatch) for dispatch in dispatches], memory

@@ -9,6 +9,7 @@ import numpy as np
 
 from msd.gpu.kernels.convolution import convolve
 from msd.gpu.kernels.filters import interleave, pack_filter, vector_value
+from msd.gpu.kernels.measured_output import measured_output
 from msd.gpu.kernels.winograd import (
     choose_winograd,
     filter_of_run,
@@ -107,13 +108,17 @@ def _by_winograd(
     convolution: Conv2D, weights: FileWeights, tile: int, memory: Memory, norm: Normalised | None
 ) -> list[Dispatch]:
     gpu, step = memory.gpu, _step(convolution)
-    if not _keeps(convolution, tile, memory):
+    if _keeps(convolution, tile, memory):
+        name = f"{convolution.y.name}.winograd"
+        sizes = (convolution.outputs, convolution.channels, tile)
+        transformed = transformed_filter(weights.load, *sizes, gpu, name, weights.stored)
+    else:
         transformed = filter_of_run(convolution, tile, gpu)
-        return winograd(convolution, transformed, tile, gpu, step, norm=norm)
-    name = f"{convolution.y.name}.winograd"
-    sizes = (convolution.outputs, convolution.channels, tile)
-    transformed = transformed_filter(weights.load, *sizes, gpu, name, weights.stored)
-    return winograd(convolution, transformed, tile, gpu, step, norm=norm)
+    dispatches = winograd(convolution, transformed, tile, gpu, step, norm=norm)
+    measured = measured_output(convolution, dispatches[-1], tile, gpu)
+    if measured is not None and memory.switches.measured_outputs:
+        memory.measured[convolution.y] = measured
+    return dispatches
 
 
 def _keeps(convolution: Conv2D, tile: int, memory: Memory) -> bool:

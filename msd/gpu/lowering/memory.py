@@ -9,9 +9,10 @@ import numpy as np
 
 from msd.errors import DelegateFailed
 from msd.gpu.gpu import Element, Gpu
+from msd.gpu.kernels.measured_output import Measured
 from msd.gpu.lowering.weights import require_known
 from msd.gpu.switches import Switches
-from msd.gpu.value import Value
+from msd.gpu.value import Dispatch, Value
 from msd.gpu.views import StridedView, view
 from msd.graph.ir import Tensor
 from msd.graph.ir.real_numbers import FLOATS, real_numbers
@@ -24,8 +25,9 @@ class Memory:
     """The value of each tensor, created once; a tensor that rearranges another may share its value.
 
     `outputs` are the graph's, which callers read, `last` those of them that no operator reads: the GPU writes
-    these as f32, because a processor widens a picture of f16 slowly. Raises DelegateFailed, a clause, for
-    tensors of types without kernels.
+    these as f32, because a processor widens a picture of f16 slowly. `measured` has how a value can be
+    measured when it is written, `replaced` the dispatches in whose place others do that. Raises
+    DelegateFailed, a clause, for tensors of types without kernels.
     """
 
     def __init__(
@@ -35,6 +37,8 @@ class Memory:
         self.outputs, self._last = frozenset(outputs), frozenset(last)
         self._values: dict[Tensor, Value] = {}
         self._constants: dict[Tensor, Value] = {}
+        self.measured: dict[Value, Measured] = {}
+        self.replaced: dict[Dispatch, Dispatch] = {}
 
     def value(self, tensor: Tensor) -> Value:
         """Return the value of a computed tensor, of an input, or of a constant whose numbers are real."""

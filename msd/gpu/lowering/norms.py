@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
-from msd.gpu.kernels.normalization import group_statistics, normalize_groups, normalize_layers
+from msd.gpu.kernels.normalization import (
+    group_statistics,
+    is_small,
+    joined_statistics,
+    normalize_groups,
+    normalize_layers,
+)
 from msd.gpu.kernels.softmax import softmax
 from msd.gpu.lowering.memory import Memory
 from msd.gpu.operations import GroupNorm, LayerNorm, Normalised, Softmax
@@ -18,9 +24,17 @@ def lower_group_norm(op: Op, memory: Memory) -> list[Dispatch]:
 
 
 def lower_statistics(op: Op, memory: Memory) -> tuple[list[Dispatch], Normalised]:
-    """Return the dispatches of a group norm's statistics, and how to read its result."""
+    """Return the dispatches of a group norm's statistics, and how to read its result.
+
+    Where the dispatch that writes the image can measure it, that does.
+    """
     norm = _group_norm(op, memory)
-    dispatches, factors = group_statistics(norm, memory.gpu, op.kind)
+    measured = memory.measured.get(norm.x)
+    if measured is None or is_small(norm):
+        dispatches, factors = group_statistics(norm, memory.gpu, op.kind)
+    else:
+        memory.replaced[measured.plain] = measured.measuring
+        dispatches, factors = joined_statistics(norm, measured, op.kind)
     return dispatches, Normalised(norm.x, factors, norm.activation)
 
 

@@ -160,9 +160,11 @@ def least_bytes(parameters: int, training: Training, precision: Precision) -> in
     """Return the bytes that weights take on a GPU: the student's, its gradients and moments, and a teacher's.
 
     AdamW has two moments of each weight, in 4 bytes or 1; the frozen teacher is in the precision of passes.
+    A LoRA's own weights are a hundredth of the others, which then have neither gradients nor moments.
     """
     moments = 2 if training.optimizer == "adamw8bit" else 8
-    return parameters * (4 + 4 + moments + (4 if precision == "no" else 2))
+    learning = 0 if training.lora else 4 + moments
+    return parameters * (4 + learning + (4 if precision == "no" else 2))
 
 
 def make_optimizer(student: Any, training: Training) -> Any:
