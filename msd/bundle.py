@@ -16,6 +16,7 @@ import hashlib
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -104,10 +105,10 @@ class ImageSize:
     height: int
 
     def __post_init__(self) -> None:
-        if any(type(pixels) is not int or pixels < 1 for pixels in (self.width, self.height)):
-            raise BadConfig(
-                f"a size is {self.width!r}x{self.height!r}; whole numbers of pixels were expected"
-            )
+        given = self.width, self.height
+        if any(not isinstance(each, Integral) or isinstance(each, bool) or each < 1 for each in given):
+            raise BadConfig(f"a size is {given[0]!r}x{given[1]!r}; whole numbers of pixels were expected")
+        vars(self).update(width=int(self.width), height=int(self.height))
 
     def __str__(self) -> str:
         return f"{self.width}x{self.height}"

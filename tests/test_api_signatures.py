@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Callable
 from dataclasses import fields
@@ -14,8 +15,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+import graph_rewrites
 import msd
 from msd.api import ConversionOptions
+from msd.conversion.choices import conversion_settings
 from msd.conversion.options import options
 from msd.errors import BadBundle, BadConfig
 from msd.run.runtime.scheduler import SCHEDULERS
@@ -195,13 +198,48 @@ def test_a_value_of_another_type_is_a_sentence(function: str, name: str, annotat
 
 
 def test_numbers_of_numpy_are_numbers(bundle_folder: Path, tmp_path: Path) -> None:
-    plain, other = (
+    plain, *others = (
         msd.generate(bundle_folder, "a dog", seed=seed, steps=steps, guidance=guidance)
-        for seed, steps, guidance in ((3, 2, 2.5), (np.int64(3), np.uint8(2), np.float32(2.5)))
+        for seed, steps, guidance in (
+            (3, 2, 2.5),
+            (np.int64(3), np.uint8(2), np.float32(2.5)),
+            (np.uint32(3), np.int16(2), np.float64(2.5)),
+        )
     )
-    assert np.array_equal(plain.pixels, other.pixels)
-    other.save(tmp_path / "dog.png")
-    assert (tmp_path / "dog.png").stat().st_size
+    for number, other in enumerate(others):
+        assert np.array_equal(plain.pixels, other.pixels)
+        assert other.latents.dtype == np.float32
+        assert json.dumps(other.metadata) == json.dumps(plain.metadata)
+        for suffix in ("png", "jpg", "webp"):
+            other.save(tmp_path / f"{number}.{suffix}")
+
+
+def test_numbers_of_numpy_are_numbers_of_a_conversion() -> None:
+    rules = graph_rewrites.load()
+    plain, other = (
+        conversion_settings(rules, **given)
+        for given in (
+            {"steps": 4, "guidance": 2.5, "sizes": [msd.ImageSize(64, 96)], "lora": [("a", 0.5)]},
+            {
+                "steps": np.int64(4),
+                "guidance": np.float32(2.5),
+                "sizes": [msd.ImageSize(np.int64(64), np.uint16(96))],  # type: ignore[arg-type]
+                "lora": [("a", np.float64(0.5))],
+            },
+        )
+    )
+    numbers = [
+        (s.steps, s.guidance, s.sizes[0].width, s.sizes[0].height, s.lora[0][1]) for s in (plain, other)
+    ]
+    assert numbers[0] == numbers[1]
+    assert [*map(type, numbers[0])] == [*map(type, numbers[1])] == [int, float, int, int, float]
+
+
+def test_a_value_that_reads_like_a_right_one_has_its_type_named() -> None:
+    for call in (msd.convert, msd.generate):
+        keyword = {"split": np.bool_(True)} if call is msd.convert else {"tiles": np.bool_(True)}
+        with pytest.raises(BadConfig, match=r"is (np\.)?True_? ?\(numpy\.bool_?\); .*True or False"):
+            call("somewhere", "elsewhere", **keyword)
 
 
 @pytest.mark.parametrize("value", [0, -1.0, float("nan")])

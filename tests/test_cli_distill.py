@@ -157,6 +157,15 @@ def test_nothing_to_do_is_refused(tmp_path: Path, prompts: Path) -> None:
     assert "give --guidance, --steps, or --recover" in result.stderr
 
 
+@pytest.mark.parametrize("state", ["new", "new/state"])
+def test_a_state_in_the_result_is_refused(state: str, tmp_path: Path, prompts: Path) -> None:
+    asked = ("--prompts", prompts, "--steps", 4, "-o", tmp_path / "new", "--state", tmp_path / state)
+    result = run("distill", tmp_path, *asked)
+    assert result.exit_code == 2
+    assert f"lies in {tmp_path / 'new'}, which is for the student alone" in " ".join(result.stderr.split())
+    assert not (tmp_path / "new").exists()
+
+
 def test_an_output_with_contents_is_refused(tmp_path: Path, prompts: Path) -> None:
     result = run("distill", tmp_path, "--prompts", prompts, "--steps", 4, "-o", tmp_path)
     assert result.exit_code == 1

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -20,6 +21,7 @@ from msd.bundle import open_bundle
 from msd.cli import msd
 from msd.cli.generate import generate
 from msd.export.app.manifest import describe
+from msd.run.runtime.denoiser import Denoiser
 from msd.run.runtime.execution import EXECUTIONS
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.scheduler import SCHEDULERS
@@ -336,3 +338,42 @@ def test_refuses_a_timeline_before_the_work(
     assert reason in result.stderr
     assert result.stderr.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["mine.svg"]
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_images_that_are_made_outlive_one_that_fails(
+    execution: str, bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is saved once it is made, where the decoder may be in memory beside the denoiser."""
+    whole = ("--prompt", "fox", "--steps", "2", "--count", "4", "--json", "--execution", execution, "-o")
+    assert run(bundle_folder, *whole, tmp_path / "whole.png").exit_code == 0
+    predict, runs = Denoiser.predict, [0]
+
+    def interrupted(*arguments: Any) -> Any:
+        runs[0] += 1
+        if runs[0] == 6:  # the last step of the third image
+            raise KeyboardInterrupt
+        return predict(*arguments)
+
+    monkeypatch.setattr(Denoiser, "predict", interrupted)
+    stopped = run(bundle_folder, *whole, tmp_path / "a.png")
+    assert (stopped.exit_code, stopped.stderr.splitlines()[-1]) == (130, "interrupted")
+    seeds = [] if execution == "sequential" else [0, 1]
+    assert sorted(tmp_path.glob("a-*")) == [tmp_path / f"a-{seed}.png" for seed in seeds]
+    said = [json.loads(line) for line in stopped.stdout.splitlines()]
+    assert [each["picture"] for each in said] == [str(tmp_path / f"a-{seed}.png") for seed in seeds]
+    assert all(each["seconds"] > 0 for each in said)
+    for seed in seeds:
+        assert (tmp_path / f"a-{seed}.png").read_bytes() == (tmp_path / f"whole-{seed}.png").read_bytes()
+
+
+def test_dynamic_range_without_integers_is_said(bundle_folder: Path, demo_int8: Path, tmp_path: Path) -> None:
+    said = "warning: dynamic-range arithmetic changes nothing: no network computes with integer weights"
+    for name, folder, count in (("floats", bundle_folder, 1), ("integers", demo_int8, 0)):
+        options = ("--prompt", "fox", "--steps", "1", "-o")
+        dynamic = run(folder, *options, tmp_path / f"{name}.png", "--dynamic-range")
+        assert dynamic.stderr.count(said) == count
+        assert said not in run(folder, *options, tmp_path / f"{name}-float.png").stderr
+        files = [tmp_path / f"{name}{end}.png" for end in ("", "-float")]
+        same = np.array_equal(*(np.asarray(Image.open(file)) for file in files))
+        assert same == (count == 1)

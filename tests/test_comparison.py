@@ -194,6 +194,14 @@ def test_models_of_other_sizes_are_refused(small: Path, tmp_path: Path) -> None:
         compare(ComparedModel(small), ComparedModel(tmp_path), PROMPTS)
 
 
+def test_images_of_other_sizes_from_the_same_latents_are_refused(small: Path, tmp_path: Path) -> None:
+    one = {"block_out_channels": [8], "down_block_types": ["DownEncoderBlock2D"]}
+    one |= {"up_block_types": ["UpDecoderBlock2D"]}
+    write(tmp_path / "large", vary(TINY, unet={"sample_size": [8, 12]}, vae=one))
+    with pytest.raises(BadConfig, match=r"small makes images of 24x16 pixels and .*large of 12x8, from"):
+        compare(ComparedModel(small), ComparedModel(tmp_path / "large"), PROMPTS)
+
+
 def test_what_is_no_model_is_refused(small: Path, tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match=r"is no model: it has neither the manifest\.json .* model_index"):
         compare(ComparedModel(small), ComparedModel(tmp_path), PROMPTS)

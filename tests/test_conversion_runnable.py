@@ -18,7 +18,7 @@ import msd
 from msd.conversion.job import open_job
 from msd.conversion.settings import Settings
 from msd.errors import BadCheckpoint
-from tests import checkpoints, single_files
+from tests import checkpoints, single_files, xl_checkpoints
 from tests.checkpoints import TINY, Config, vary
 
 ALSO = ("vae_encoder",)
@@ -140,3 +140,17 @@ def test_instruct_pix2pix_in_one_file_takes_the_encoder(
     save_file({**first, name: doubled}, tmp_path / "pix2pix.safetensors")
     job = open_job(tmp_path / "pix2pix.safetensors", Settings(graph_rewrites.load()))
     assert "vae_encoder" in job.components
+
+
+def test_a_state_that_no_prompt_ends_in_is_refused(tmp_path: Path) -> None:
+    """Without the token in a prompt, transformers pools the state of the first one, always the same."""
+    xl_checkpoints.write(tmp_path)
+    file = tmp_path / "text_encoder_2" / "config.json"
+    config = json.loads(file.read_text())
+    for end in (config["eos_token_id"], 515):
+        file.write_text(json.dumps({**config, "eos_token_id": end}))
+        opened(tmp_path)
+    file.write_text(json.dumps({**config, "eos_token_id": 516}))
+    said = r"second text encoder pools the state of the token 516 .* tokenizer_2 ends prompts with 515; both"
+    with pytest.raises(BadCheckpoint, match=said):
+        opened(tmp_path)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 
 from msd.errors import OutputUnwritable
@@ -85,6 +86,19 @@ def test_a_full_disk(tmp_path: Path) -> None:
             write(path, ["x" * 9000])
         assert [p.name for p in folder.iterdir()] == ["out"]
         assert path.read_text() == "old"
+
+
+def test_a_full_disk_of_which_numpy_says_no_number(tmp_path: Path) -> None:
+    """It raises OSError with a sentence alone where a disk takes a part of an array."""
+    with tiny_disk(tmp_path / "disk") as folder:
+        path = folder / "out"
+        with (
+            pytest.raises(OutputUnwritable, match=f"no space left to write {path}; free some and run again"),
+            atomic_write(path) as temporary,
+            temporary.open("wb") as file,
+        ):
+            np.save(file, np.ones(9000))
+        assert not [*folder.iterdir()]
 
 
 def test_the_fault_of_another_file_is_not_the_outputs(tmp_path: Path) -> None:

@@ -90,6 +90,19 @@ def test_a_size_that_the_levels_do_not_divide_is_refused(height: int, width: int
         networks_for(public_configs(public("sd21")), height=height, width=width)
 
 
+@pytest.mark.parametrize(("cells", "side"), [((62, 64), "height, 496"), ((64, 60), "width, 480")])
+def test_a_size_of_the_checkpoint_s_own_that_is_refused_names_the_option(
+    cells: tuple[int, int], side: str
+) -> None:
+    config = public("sd21")
+    config["unet"]["sample_size"] = cells
+    said = f"the checkpoint's own {side} pixels, is no multiple of 64, .* --size WIDTHxHEIGHT takes another"
+    with pytest.raises(BadConfig, match=said):
+        networks_for(public_configs(config))
+    made = networks_for(public_configs(config), height=512, width=512)
+    assert made["unet"].inputs["latent"] == ((1, 64, 64, 4), "float32")
+
+
 def test_only_the_unet_takes_several_chunks() -> None:
     config = public_configs(public("sd21"))
     one, three = (networks_for(config, chunks=chunks) for chunks in (1, 3))

@@ -151,6 +151,35 @@ def by_kohya(weight: torch.Tensor, down: torch.Tensor, up: torch.Tensor, factor:
     return weight + factor * change
 
 
+@pytest.mark.parametrize("zero", ["lora_up", "lora_down"])
+def test_matrices_of_zeros_change_nothing_and_that_is_said(zero: str, tiny: Tiny, tmp_path: Path) -> None:
+    """As a LoRA is before it is trained; one layer that was trained is enough to say nothing."""
+    whole = loras.kohya(tiny.factors)
+    empty = {name: torch.zeros_like(t) if zero in name else t for name, t in whole.items()}
+    path = loras.save(tmp_path / "empty.safetensors", empty)
+    found = merge(tiny.checkpoint, [(path, 0.5)])
+    said = f"{path} changes nothing: all that it adds is 0, as before a LoRA's training"
+    assert found.remarks == (said,)
+    for component, tensors in tiny.checkpoint.weights.items():
+        for name, weights in tensors.items():
+            np.testing.assert_array_equal(found.weights[component][name].load(), weights.load())
+    last = [name for name in whole if zero in name][-1]
+    trained = loras.save(tmp_path / "trained.safetensors", {**empty, last: whole[last]})
+    assert not merge(tiny.checkpoint, [(trained, 0.5)]).remarks
+
+
+def test_a_bias_alone_is_a_change(tiny: Tiny, tmp_path: Path) -> None:
+    layer = "lora_unet_conv_in"
+    tensors = {name: torch.zeros_like(t) for name, t in loras.kohya(tiny.factors).items() if layer in name}
+    tensors[f"{layer}.alpha"] = torch.tensor(2.0)
+    of_bias = {f"{layer}.diff_b": torch.full((16,), 0.25)}
+    said = [
+        merge(tiny.checkpoint, [(loras.save(tmp_path / f"{n}.safetensors", each), 1.0)]).remarks
+        for n, each in enumerate((tensors, {**tensors, **of_bias}))
+    ]
+    assert [len(each) for each in said] == [1, 0]
+
+
 @pytest.mark.parametrize("said", [True, False])
 def test_each_layer_has_its_own_alpha(said: bool, tiny: Tiny, tmp_path: Path) -> None:
     factors = {layer: (*pair[:2], 0.5 + i) for i, (layer, pair) in enumerate(tiny.factors.items())}

@@ -21,7 +21,7 @@ from msd.conversion.sources.formats import open_checkpoint
 from msd.conversion.sources.vae import add_preview, replace_vae
 from msd.errors import BadCheckpoint, BadConfig
 from msd.models.tiny_config import TinyDecoderConfig
-from tests import checkpoints, single_files, tiny_autoencoders
+from tests import checkpoints, single_files, tiny_autoencoders, xl_checkpoints
 from tests.late import diffusers
 from tests.tiny_autoencoders import SHALLOW
 
@@ -256,3 +256,28 @@ def test_a_preview_decoder_may_be_added_to_a_bundle(folder: Path, tmp_path: Path
     assert "Nothing to do" in run(*command, "--preview-vae", folder / "taesd").output
     other = run(*command, "--preview-vae", folder / "taesd", "--recipe", "float32")
     assert "holds another conversion of this checkpoint (recipe gpu-w8" in other.stderr
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_latents_scaled_as_another_family_s_are_said(own: bool, folder: Path, tmp_path: Path) -> None:
+    """In its own folder and by --vae; a scale that is no family's is its maker's affair."""
+    said = "the autoencoder's scaling_factor, 0.13025, is that of Stable Diffusion XL, and that of Stable"
+    for scale, count in ((0.13025, 1), (0.2, 0)):
+        config = checkpoints.vary(checkpoints.TINY, vae={"scaling_factor": scale})
+        path = tmp_path / str(scale)
+        checkpoints.write(path, config)
+        source, options = (path, ()) if own else (folder / "source", ("--vae", path))
+        done = run(source, "-o", tmp_path / "out", "--dry-run", *options)
+        assert (done.exit_code, done.stderr.count(said)) == (0, count), done.output
+    without = run(source, "-o", tmp_path / "out", "--dry-run", *options, "--component", "unet")
+    assert said not in without.stderr
+
+
+def test_the_reverse_is_said(folder: Path, tmp_path: Path) -> None:
+    xl_checkpoints.write(tmp_path / "xl")
+    whole = run(tmp_path / "xl", "-o", tmp_path / "out", "--dry-run")
+    assert "scaling_factor" not in whole.stderr
+    replaced = run(tmp_path / "xl", "-o", tmp_path / "out", "--dry-run", "--vae", folder / "other")
+    assert "0.18215, is that of Stable Diffusion 1.x and 2.x, and that of Stable Diffusion XL is 0.13025" in (
+        replaced.stderr
+    )

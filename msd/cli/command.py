@@ -24,6 +24,7 @@ from msd.cli.streams import print_everything
 from msd.cli.suggestions import with_nearest
 from msd.errors import BadValue, MsdError
 from msd.files.nearest import nearest
+from msd.files.unwritable import is_full
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -181,8 +182,9 @@ def _require_working_folder() -> None:
 
 def _sentence(problem: OSError) -> str:
     """Return what went wrong with a file; one that is open already has no name: mostly it is stdout."""
+    reason = os.strerror(errno.ENOSPC) if is_full(problem) else problem.strerror or problem
     if problem.filename is None:
-        return f"stdout, or a temporary file, cannot be written ({problem.strerror or problem})"
+        return f"stdout, or a temporary file, cannot be written ({reason})"
     return f"{problem.filename} cannot be used ({problem.strerror})"
 
 

@@ -152,6 +152,7 @@ def distill(checkpoint: Path, output: Path, as_json: bool, **asked: Any) -> None
     from msd.files.packages import require_packages
 
     _refuse(checkpoint, **asked)
+    _require_apart(output, asked["state"])
     require_packages("msd distill", "train", *PACKAGES)
     from msd.train.distill.distill import distill as distill_checkpoint
     from msd.train.distill.distill import is_main_process
@@ -192,6 +193,12 @@ def _refuse(
     for place in (checkpoint, prompts, images):
         if place and not place.exists():
             raise Failure(f"{place} does not exist")
+
+
+def _require_apart(output: Path, state: Path | None) -> None:
+    """Refuse a state in the folder of the result, which would hold both."""
+    if state and state.resolve().is_relative_to(output.resolve()):
+        raise click.UsageError(f"--state {state} lies in {output}, which is for the student alone.")
 
 
 def _settings(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -15,8 +14,9 @@ from msd.cli import options
 from msd.cli.command import Command
 from msd.cli.generate_options import pipeline_options, request_options
 from msd.cli.least_steps import say_least_steps
+from msd.cli.made_images import MadeImages
 from msd.cli.options import FILE, FOLDER
-from msd.cli.plain import say, say_json
+from msd.cli.plain import say
 from msd.cli.progress import step_progress
 from msd.errors import BadConfig
 from msd.files.targets import require_writable
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from msd.run.runners.processes import Processes
     from msd.run.runners.runner import Precision
     from msd.run.runtime.execution import Execution
-    from msd.run.runtime.image import GeneratedImage
     from msd.run.runtime.pipeline import Pipeline
     from msd.run.runtime.preview import OnPreview, Preview
     from msd.run.runtime.request import Request
@@ -118,7 +117,7 @@ def generate(
     with _processes_ahead(**settings) as processes, ExitStack() as stack:
         from msd.bundle import open_bundle  # imported while the processes open the GPU
         from msd.conversion.sizes.pick import one_size
-        from msd.run.runtime.image import check_output, image_paths, save_image
+        from msd.run.runtime.image import check_output, image_paths
         from msd.run.runtime.pipeline import Pipeline
 
         bundle = stack.enter_context(one_size(open_bundle(out, verify), size, tiles))
@@ -131,19 +130,17 @@ def generate(
         if previews:
             runs = _runs(bundle, settings["scheduler"], requests)
             on_preview = _preview_writer(previews, preview_every, runs, force)
+        made = MadeImages(paths, force)
+        stack.callback(made.finish, as_json)
         with (
             _record(settings["execution"], timeline, force) as recorder,
             Pipeline(bundle, recorder=recorder, processes=processes, **settings) as pipeline,
         ):
-            results, seconds = _generate(pipeline, requests, on_preview)
+            _generate(pipeline, requests, made, on_preview)
         if processes:
-            processes.kill()  # they end while the images are saved
-        for path, image in zip(paths, results, strict=True):
-            save_image(image, path, force)
-    for path, image, own in zip(paths, results, seconds, strict=True):
-        _print_image(path, image, own, as_json)
-    if len(results) > 1:
-        say(f"{len(results)} images in {time.perf_counter() - start:.3f} s", err=True)
+            processes.kill()  # they end while the last image is saved
+    if len(paths) > 1:
+        say(f"{len(paths)} images in {time.perf_counter() - start:.3f} s", err=True)
 
 
 @contextmanager
@@ -165,9 +162,9 @@ def _processes_ahead(
 
 
 def _generate(
-    pipeline: Pipeline, requests: Sequence[Request], on_preview: OnPreview | None
-) -> tuple[list[GeneratedImage], list[float]]:
-    """Return the images, and the seconds that denoising each one took.
+    pipeline: Pipeline, requests: Sequence[Request], made: MadeImages, on_preview: OnPreview | None
+) -> None:
+    """Make the images.
 
     Says what of the requests is not used, and what is done to the image. What only the networks on the GPU
     tell is said after the images.
@@ -177,17 +174,14 @@ def _generate(
     _say_what_is_read(requests[0])
     if not requests[0].image:
         say_least_steps(pipeline.bundle, requests[0].steps)
-    seconds: list[float] = []
     with step_progress() as show:
 
-        def on_step(done: int, total: int, took: float) -> None:
-            seconds.append(took)
-            show(done, total, took)
+        def on_step(done: int, total: int, seconds: float) -> None:
+            made.on_step(done, total, seconds)
+            show(done, total, seconds)
 
-        images = pipeline.generate_all(requests, on_step, on_preview=on_preview)
+        pipeline.generate_all(requests, on_step, on_preview=on_preview, on_image=made.on_image)
     _say_remarks(pipeline, requests, said)
-    runs = len(seconds) // len(images)  # the same of each image, one image after the other
-    return images, [sum(seconds[i * runs : (i + 1) * runs]) for i in range(len(images))]
 
 
 def _say_software(backend: Backend) -> None:
@@ -268,16 +262,3 @@ def _say_what_is_read(request: Request) -> None:
         say(request.image.description, err=True)
     for control in request.controls:
         say(f"{control.name} steers by {control.description}", err=True)
-
-
-def _print_image(path: Path, image: GeneratedImage, seconds: float, as_json: bool) -> None:
-    """Print the file, its size, seed, steps and scheduler, and the seconds that denoising it took."""
-    height, width, _ = image.pixels.shape
-    facts = {"picture": str(path), "width": width, "height": height}
-    report = {**facts, **image.metadata, "seconds": round(seconds, 6)}
-    if as_json:
-        say_json(json.dumps(report, ensure_ascii=False))
-    else:
-        scheduler = report["scheduler"].partition(",")[0]
-        line = "{picture}: {width}×{height}, seed {seed}, {steps} step{s} of {of}, {seconds:.3f} s"
-        say(line.format_map({**report, "of": scheduler, "s": "s" if report["steps"] > 1 else ""}), err=True)

@@ -29,10 +29,8 @@ def conversion_settings(rules: Sequence[Rewrite], **options: Any) -> Settings:
     chosen = ConversionOptions(**options)
     recipe, device = find_recipe(DEFAULT if chosen.recipe is None else str(chosen.recipe)), chosen.device
     pruning, calibration = _pruning(recipe, chosen)
-    values = {each.name: each.metadata["option"].value for each in fields(ConversionOptions)}
-    unchanged = {
-        f.name: values[f.name].read(getattr(chosen, f.name)) for f in fields(Settings) if f.name in values
-    }
+    names = {each.name for each in fields(ConversionOptions)}
+    unchanged = {f.name: getattr(chosen, f.name) for f in fields(Settings) if f.name in names}
     decided = {
         "rules": _rules(rules, recipe, chosen.without),
         "recipe": recipe,

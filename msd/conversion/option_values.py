@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from pathlib import Path
 from reprlib import Repr
 from typing import Any, Literal
@@ -16,8 +17,13 @@ Kind = Literal["whole", "number", "choice", "text", "path", "flag", "list"]
 
 
 def shown(value: Any) -> str:
-    """Return a value as a sentence shows it, the middle of a long one left out."""
-    return WORDS.repr(value)
+    """Return a value as a sentence shows it, the middle of a long one left out.
+
+    One whose words are those of a plain value, as NumPy's are, has its type beside them.
+    """
+    words, kind = WORDS.repr(value), type(value)
+    is_told = kind.__module__ == "builtins" or kind.__name__ in words
+    return words if is_told else f"{words} ({kind.__module__}.{kind.__qualname__})"
 
 
 def _as_given(value: Any) -> Any:
@@ -39,17 +45,27 @@ class OptionValue:
     read: Callable[[Any], Any] = _as_given
 
 
+def is_whole(value: Any) -> bool:
+    """Return whether it is a whole number, of NumPy's too."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether it is a real number, of NumPy's too."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def whole(least: int, most: int) -> OptionValue:
     """Return the whole numbers from `least` to `most`."""
     words = f"a whole number from {least} to {most}"
-    return OptionValue("whole", lambda v: type(v) is int and least <= v <= most, words, (least, most))
+    return OptionValue("whole", lambda v: is_whole(v) and least <= v <= most, words, (least, most), read=int)
 
 
 def number(least: float, most: float) -> OptionValue:
     """Return the numbers from `least` to `most`."""
     words = f"a number from {least:g} to {most:g}"
     return OptionValue(
-        "number", lambda v: type(v) in (int, float) and least <= v <= most, words, (least, most)
+        "number", lambda v: is_number(v) and least <= v <= most, words, (least, most), read=float
     )
 
 
@@ -65,19 +81,26 @@ def all_are(is_one: Callable[[Any], bool], words: str) -> OptionValue:
     )
 
 
-def pairs(second: tuple[type, ...], words: str) -> OptionValue:
-    """Return lists of pairs of a file and something of those types."""
+def scaled_files(words: str) -> OptionValue:
+    """Return lists of pairs of a file and a number."""
+    return _pairs(is_number, words, float)
+
+
+def named_files(words: str) -> OptionValue:
+    """Return lists of pairs of a file and a text or None."""
+    return _pairs(lambda v: v is None or isinstance(v, str), words, _as_given)
+
+
+def _pairs(is_second: Callable[[Any], bool], words: str, second: Callable[[Any], Any]) -> OptionValue:
 
     def is_pair(each: Any) -> bool:
         return isinstance(each, tuple) and len(each) == 2 and can_be_path(each[0])
 
     def holds(value: Any) -> bool:
-        return isinstance(value, list | tuple) and all(
-            is_pair(each) and isinstance(each[1], second) and not isinstance(each[1], bool) for each in value
-        )
+        return isinstance(value, list | tuple) and all(is_pair(each) and is_second(each[1]) for each in value)
 
     def read(value: Any) -> Any:
-        return tuple((Path(file), more) for file, more in value)
+        return tuple((Path(file), second(more)) for file, more in value)
 
     return OptionValue("list", holds, f"a list of pairs, a file and {words}", read=read)
 

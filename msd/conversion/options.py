@@ -22,10 +22,11 @@ from msd.conversion.option_values import (
     TEXT,
     OptionValue,
     all_are,
+    named_files,
     number,
     one_of,
     or_none,
-    pairs,
+    scaled_files,
     shown,
     whole,
 )
@@ -54,11 +55,14 @@ def _option(default: Any, value: OptionValue, help: str, **stated: str) -> Any:
 
 @dataclass(frozen=True)
 class ConversionOptions:
-    """The options of a conversion. Raises BadConfig, naming the option, for a value that it cannot have."""
+    """The options of a conversion. Raises BadConfig, naming the option, for a value that it cannot have.
+
+    Texts become paths where these are meant, and other numbers int and float.
+    """
 
     lora: Sequence[tuple[Path, float]] = _option(
         (),
-        pairs((int, float), "its scale"),
+        scaled_files("its scale"),
         "Merge a LoRA, LoHa, LoKr or DoRA into the weights; may be repeated.",
         metavar="FILE[:ADAPTER][:SCALE]",
         shown="scale 1",
@@ -77,7 +81,7 @@ class ConversionOptions:
     )
     controlnets: Sequence[tuple[Path, str | None]] = _option(
         (),
-        pairs((str, type(None)), "its name or None"),
+        named_files("its name or None"),
         "Convert this ControlNet too, by whose residuals a picture steers; may be repeated.",
         flag="--controlnet",
         metavar="PATH|ID[:NAME]",
@@ -97,7 +101,7 @@ class ConversionOptions:
     )
     embeddings: Sequence[tuple[Path, str | None]] = _option(
         (),
-        pairs((str, type(None)), "its token or None"),
+        named_files("its token or None"),
         "Add a textual inversion, a file or an image; may be repeated.",
         flag="--embedding",
         metavar="FILE[:TOKEN]",
@@ -234,6 +238,7 @@ class ConversionOptions:
             value = getattr(self, each)
             if not stated.value.holds(value):
                 raise BadConfig(f"{each} is {shown(value)}; it should be {stated.value.words}")
+            object.__setattr__(self, each, stated.value.read(value))
         if self.sizes and (self.height or self.width):
             raise BadConfig("sizes already name the height and the width; leave out height and width")
 

@@ -1,4 +1,4 @@
-"""What of a conversion's settings, and of its scheduler's, is left without use: a sentence each."""
+"""What of a conversion's settings, and of its scheduler's, has no use or is unlikely: a sentence each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from msd.conversion.settings import Settings
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.graph.rewrite import Target
-from msd.models.families import Family
+from msd.models.families import Family, families
 from msd.models.families.wiring import is_guided
 from msd.models.networks import Size
 from msd.run.runtime.scheduler import ignored_settings, name_of
@@ -23,7 +23,7 @@ def conversion_remarks(
     inputs: Collection[str],
     sizes: Sequence[Size],
 ) -> tuple[str, ...]:
-    """Return which settings do nothing for these components, and which the scheduler does not read.
+    """Return which settings do nothing for these components, which the scheduler does not read, and so on.
 
     `inputs` are those of the denoiser, and `sizes` those of images.
     """
@@ -31,6 +31,7 @@ def conversion_remarks(
         *_of_other_components(checkpoint, settings, components),
         *_of_controls(checkpoint.family, settings),
         *_of_batch(checkpoint.family, settings, inputs),
+        *_of_latents(checkpoint, components),
         *_of_gelu(settings),
         *_of_interface(settings, components),
         *_of_tiles(checkpoint.family, settings, components, sizes),
@@ -80,6 +81,19 @@ def _of_controls(family: Family, settings: Settings) -> Iterator[str]:
 def _of_batch(family: Family, settings: Settings, inputs: Collection[str]) -> Iterator[str]:
     if settings.batch > 1 and is_guided(family, inputs):
         yield "--batch 2 is for two passes a step, and this U-Net, with guidance built in, needs one"
+
+
+def _of_latents(checkpoint: Checkpoint, components: Collection[str]) -> Iterator[str]:
+    """Yield that the autoencoder's latents are scaled as those of another family: it may be of that one."""
+    family, decoder = checkpoint.family, checkpoint.family.decoder.name
+    scale = getattr(checkpoint.configs.get(decoder), "scaling_factor", 1.0)
+    others = [each for each in families().values() if each.scaling_factor == scale != family.scaling_factor]
+    if decoder in components and others and scale != 1:
+        yield (
+            f"the autoencoder's scaling_factor, {scale:g}, is that of {others[0].title}, and that of"
+            f" {family.title} is {family.scaling_factor:g}: images are wrong unless the"
+            f" {family.denoiser.title} was trained with it"
+        )
 
 
 def _of_tiles(

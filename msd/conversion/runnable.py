@@ -1,6 +1,7 @@
 """What the runtime can feed to a model's networks: conversion asks here, so that what converts can run.
 
-    tokens       of every text encoder: as many as the tokenizer gives, ids below the rows of the table
+    tokens       of every text encoder: as many as the tokenizer gives, ids below the rows of the table, and
+                 the end of a prompt where a state is pooled
     latents      of the denoiser: the decoder's channels, and beside them one of `BESIDE_LATENTS`
     images       of the encoder and both decoders: `IMAGE_CHANNELS`
     steps        a table of the checkpoint's scheduler (msd/run/runtime/scheduler.py)
@@ -17,6 +18,7 @@ from msd.conversion.sources.added_tokens import read_tokenizer
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadCheckpoint, BadConfig
 from msd.models.families import Family
+from msd.models.sdxl_text_config import OLD_END
 from msd.run.runtime.scheduler import insisted_settings, make_scheduler, name_of
 from msd.run.runtime.tokenizer import Tokenizer
 from msd.run.runtime.tokenizer_files import LENGTH
@@ -94,6 +96,11 @@ def _of_tokens(checkpoint: Checkpoint, name: str, tokenizer: Tokenizer) -> Itera
             yield (
                 f"its {name} has ids up to {ids - 1} ({largest!r}), and the table of its {encoder.title}"
                 f" has {rows} rows; each id needs one"
+            )
+        if getattr(config, "end", OLD_END) not in (OLD_END, tokenizer.end):
+            yield (
+                f"its {encoder.title} pools the state of the token {config.end} (eos_token_id), and its"
+                f" {name} ends prompts with {tokenizer.end}; both must be equal, or the former {OLD_END}"
             )
 
 

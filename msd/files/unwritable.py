@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from msd.errors import OutputUnwritable
+
+SHORT = re.compile(r"\d+ requested and \d+ written")
+"""What NumPy says, without an error's number, where a disk takes only a part of an array."""
+
+
+def is_full(problem: OSError) -> bool:
+    """Return whether a disk, or a user's share of it, is full."""
+    return problem.errno in (errno.ENOSPC, errno.EDQUOT) or bool(SHORT.search(str(problem)))
 
 
 @contextmanager
@@ -26,9 +35,9 @@ def raises_unwritable(path: Path, temporary: Path) -> Iterator[None]:
     except OSError as problem:
         if not _concerns(problem.filename, temporary) and not _lies_in(problem.filename, path):
             raise
-        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_full(problem):
             raise OutputUnwritable(f"no space left to write {path}; free some and run again") from problem
-        raise OutputUnwritable(f"{path} cannot be written ({problem.strerror})") from problem
+        raise OutputUnwritable(f"{path} cannot be written ({problem.strerror or problem})") from problem
 
 
 def _concerns(filename: str | None, temporary: Path) -> bool:

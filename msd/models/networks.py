@@ -170,8 +170,13 @@ def size_of(
     decoder: DecoderConfig = configs[family.decoder.name]
     cells = []
     for name, pixels, trained in (("height", height, denoiser.size[0]), ("width", width, denoiser.size[1])):
-        pixels = trained * decoder.scale if pixels is None else pixels
-        step = decoder.scale * denoiser.multiple
+        own, step = trained * decoder.scale, decoder.scale * denoiser.multiple
+        if pixels is None and (own < step or own % step):
+            raise BadConfig(
+                f"the checkpoint's own {name}, {own} pixels, is no multiple of {step}, as it must be here;"
+                " msd-convert --size WIDTHxHEIGHT takes another"
+            )
+        pixels = own if pixels is None else pixels
         if pixels < step or pixels % step:
             raise BadConfig(f"the {name} of {pixels} pixels must be a multiple of {step}")
         cells.append(pixels // decoder.scale)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from msd.models import settings
 from msd.models.config import Settings, TextEncoderConfig, text_settings
 
+OLD_END = 2
+"""What configurations of transformers before 4.31 say of the end token: the largest id of each row is one."""
+
 
 @dataclass(frozen=True)
 class FirstEncoderConfig(TextEncoderConfig):

@@ -12,11 +12,8 @@ from keras import ops
 
 from msd.models.blocks import Tensor, dense, layer_norm
 from msd.models.networks import Size
-from msd.models.sdxl_text_config import FirstEncoderConfig, SecondEncoderConfig
+from msd.models.sdxl_text_config import OLD_END, FirstEncoderConfig, SecondEncoderConfig
 from msd.models.text_encoder import hidden_states
-
-OLD_END = 2
-"""What configurations of transformers before 4.31 say of the end token: the largest id of each row is one."""
 
 
 def first_encoder(config: FirstEncoderConfig, size: Size, name: str) -> keras.Model:

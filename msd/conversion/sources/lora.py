@@ -42,11 +42,11 @@ def parse(text: str) -> tuple[Path, float]:
 def merge(checkpoint: Checkpoint, files: Sequence[tuple[Path, float]]) -> Checkpoint:
     """Return the checkpoint with LoRA files, each with its scale, merged into its weights one after another.
 
-    Reads only headers and alphas: a weight changes when it is loaded. Weights that no file changes stay the
-    same object. A scale or an alpha of 0 changes nothing, which the checkpoint's remarks say. Raises
-    BadConfig for a scale that is not finite; BadCheckpoint, naming file and tensor, for a file that is
-    damaged, another kind of adapter, or for another model, and for values that are not finite: alphas at
-    once, others at load.
+    Reads headers, alphas, and matrices up to the first that changes something: a weight changes when it is
+    loaded. Weights that no file changes stay the same object. What changes nothing, as a scale or an alpha of
+    0 or matrices of zeros, the checkpoint's remarks say. Raises BadConfig for a scale that is not finite;
+    BadCheckpoint, naming file and tensor, for a file that is damaged, another kind of adapter, or for another
+    model, and for values that are not finite: those that are read at once, others at load.
     """
     for path, scale in files:
         checkpoint = _merged(checkpoint, path, _finite_scale(path, scale))
@@ -93,6 +93,8 @@ def _remarks(file: AdapterFile, scale: float, changes: Sequence[LayerChange]) ->
     elif nothing := sum(change.adds_nothing for change in changes):
         where = f"{nothing} of its {len(changes)} layers" if nothing < len(changes) else "all its layers"
         yield f"{file.path} adds nothing in {where}, as in diffusers: there its alpha is 0"
+    elif all(change.is_zero for change in changes):
+        yield f"{file.path} changes nothing: all that it adds is 0, as before a LoRA's training"
 
 
 def _shown(given: Path, file: Path) -> Path:

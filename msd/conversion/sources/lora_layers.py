@@ -50,6 +50,18 @@ class LayerChange:
         return bool(self.kinds) and all(factor.load() == 0 for _, factor in self.kinds)
 
     @property
+    def is_zero(self) -> bool:
+        """Whether it changes no number, whatever the scale; reads its tensors."""
+        if {"dora_scale", "magnitude"} & {*self.parts}:
+            return False
+        own = [self.parts[name] for name in (*BIASES, "scales") if name in self.parts]
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.adds_nothing or not (
+                any(kind.delta(self._loaded(kind)).any() for kind, _ in self.kinds)
+                or any(tensor.load().any() for tensor in own)
+            )
+
+    @property
     def _first(self) -> AdapterTensor:
         return next(iter(self.parts.values()))
 
@@ -110,11 +122,14 @@ class LayerChange:
         """Return the array plus `scale` times what the kinds add."""
         total = array
         for kind, factor in self.kinds:
-            loaded = {n: t.load() for n, t in self.parts.items() if n in kind.parts and n not in BIASES}
-            change = kind.delta(loaded)
+            change = kind.delta(self._loaded(kind))
             change = change * np.float32(scale * factor.load())
             total = change.reshape(array.shape) + total
         return total
+
+    def _loaded(self, kind: Kind) -> dict[str, Array]:
+        """Return the tensors of a kind's change of the weight."""
+        return {n: t.load() for n, t in self.parts.items() if n in kind.parts and n not in BIASES}
 
     def _scales(self, array: Array) -> Array:
         """Return the numbers of (IA)^3, for rows or columns."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 
 from msd.bundle import RunsOn
 from msd.errors import BadConfig
+from msd.graph import tflite
+from msd.graph.ir.float_weights import reads_integer_weights
 from msd.run.runners.backend import Backend, Condition
 from msd.run.runners.runner import Conditions, Precision, Runner
 
@@ -48,11 +50,28 @@ class Engine:
         unused = [words for name, words in given.items() if words and name not in known]
         return (f"the backend {self.backend.spelling} does not use {' and '.join(unused)}",) if unused else ()
 
+    def idle(self, files: Mapping[Path, RunsOn]) -> tuple[str, ...]:
+        """Return, as a sentence, that dynamic-range arithmetic is asked for where no file has integers.
+
+        Empty where a backend for these files does not take it, which `unused` says.
+        """
+        takers = [path for path, place in files.items() if "float_weights" in self.backend.on(place).takes]
+        if self.conditions.float_weights or not takers or any(map(_has_integers, takers)):
+            return ()
+        return ("dynamic-range arithmetic changes nothing: no network computes with integer weights",)
+
     def load(self, path: Path) -> Runner:
-        """Load a file and return its runner.
+        """Load a file and return its runner, whose arithmetic is fp32 where the file has no integers.
 
         Raises BadModelFile, NoDelegate and DelegateFailed, and BadConfig for a backend that only measures.
         """
         if self.backend.open is None:
             raise BadConfig(f"the backend {self.backend.name} only measures networks and cannot run them")
-        return self.backend.open(path, self.backend.applicable(self.conditions))
+        conditions = self.backend.applicable(self.conditions)
+        if not conditions.float_weights and not _has_integers(path):
+            conditions = replace(conditions, float_weights=True)
+        return self.backend.open(path, conditions)
+
+
+def _has_integers(path: Path) -> bool:
+    return reads_integer_weights(tflite.read(path))

@@ -33,6 +33,7 @@ from msd.run.runtime.control import Control, idle_controls
 from msd.run.runtime.decode import decode
 from msd.run.runtime.denoiser import Denoiser
 from msd.run.runtime.execution import Execution, NetworksInMemory
+from msd.run.runtime.finish import Finisher, OnImage
 from msd.run.runtime.finite import require_finite
 from msd.run.runtime.guidance import Guidance
 from msd.run.runtime.image import GeneratedImage
@@ -63,7 +64,7 @@ from msd.run.runtime.step_counter import OnStep, StepCounter
 from msd.run.runtime.text import Prompt, encode_prompts
 from msd.run.runtime.timeline import TimelineRecorder, unwatched
 from msd.run.runtime.tokenizer import open_tokenizer
-from msd.run.runtime.upscale import enlarge, require_enlarges
+from msd.run.runtime.upscale import require_enlarges
 
 Float = npt.NDArray[np.float32]
 LARGE = 1 << 28
@@ -191,10 +192,13 @@ class Pipeline:
         on_step: OnStep | None = None,
         latents: Sequence[Float] | None = None,
         on_preview: OnPreview | None = None,
+        on_image: OnImage | None = None,
     ) -> list[GeneratedImage]:
         """Return an image for each request; each network is loaded once for all of them.
 
-        Up to `together` neighbours of equal steps, guidance and strength are denoised together.
+        Up to `together` neighbours of equal steps, guidance and strength are denoised together. `on_image` is
+        called with each image once it is made: the decoder then stays beside the denoiser, unless execution
+        is sequential, which denoises all images before it decodes the first.
         """
         for request in requests:
             require_image(self.bundle, request)
@@ -209,24 +213,21 @@ class Pipeline:
             steered = _controls(requests)
             steps = dict.fromkeys(call.component for call in self.bundle.wiring.steps_with(steered))
             denoiser = Denoiser(self.bundle, {name: networks.take(name) for name in steps})
-            counter = StepCounter(
-                sum(len(table.steps) for table in tables), on_step, networks, self.family.decoder.name
-            )
+            batches = [*image_batches(requests, tables, values, starts, self._together)]
+            parts = [[each] for each in batches] if on_image and self.execution != "sequential" else [batches]
+            runs = [sum(len(batch.requests) * len(batch.table.steps) for batch in part) for part in parts]
+            counter = StepCounter(sum(runs), on_step, networks, self.family.decoder.name, runs[0])
             show = on_preview and partial(self._show, on_preview, networks)
-            batches = image_batches(requests, tables, values, starts, self._together)
-            final_latents = [
-                latent for batch in batches for latent in self._denoise(denoiser, batch, counter, show)
-            ]
-            for name in steps:
-                networks.release(name)
-            decoder = networks.take(self.family.decoder.name)
-            images = [*map(partial(decode, self.bundle, decoder), requests, final_latents)]
-            networks.release(decoder.name)
-            images = enlarge(self.bundle, networks, requests, images)
-        return [
-            GeneratedImage(image, latent, self._metadata(request))
-            for request, image, latent in zip(requests, images, final_latents, strict=True)
-        ]
+            finisher = Finisher(self.bundle, networks, self._metadata, on_image)
+            images: list[GeneratedImage] = []
+            for part in parts:
+                latents = [each for batch in part for each in self._denoise(denoiser, batch, counter, show)]
+                if are_last := part is parts[-1]:
+                    for name in steps:
+                        networks.release(name)
+                asked = [request for batch in part for request in batch.requests]
+                images += finisher.finish(asked, latents, are_last)
+        return images
 
     def guidance(self, request: Request) -> Guidance:
         """Return the guidance of an image; the denoiser's file decides its mode."""
@@ -255,11 +256,13 @@ class Pipeline:
 
         That a GPU lacks fp16, and what opening a network tells, is known once a network has been opened.
         """
-        places = {file.runs_on for file in self.bundle.manifest.components.values()}
+        files = {
+            self.bundle.path(name): file.runs_on for name, file in self.bundle.manifest.components.items()
+        }
         guidance = self.guidance(request)
         own = request_remarks(request, guidance, self.tokenizer, self.prompts(request))
         idle = idle_controls(request.controls, self._runs(request)) if request.controls else ()
-        return *own, *idle, *self.engine.unused(places), *self._fallbacks
+        return *own, *idle, *self.engine.unused(files.values()), *self.engine.idle(files), *self._fallbacks
 
     def _runs(self, request: Request) -> int:
         return len(self.scheduler.table(request.steps, strength_of(self.bundle, request)).steps)

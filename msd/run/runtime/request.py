@@ -42,7 +42,7 @@ class Request:
     `controls` are pictures by which ControlNets steer, and `guess` lets them steer without a prompt that
     describes the picture (msd/run/runtime/control.py). Raises BadConfig for a strength without an image, for
     paste=False without a mask, for a guess without controls, for two controls of one name, and for numbers
-    and prompts beyond msd/bounds.py.
+    and prompts beyond msd/bounds.py. Numbers of NumPy's become Python's.
     """
 
     prompt: str
@@ -66,9 +66,11 @@ class Request:
             raise BadConfig("without a mask no pixels are pasted back: leave out --no-paste (paste=False)")
         self._require_types()
         self._require_controls()
-        for name, value in (("seed", self.seed), ("steps", self.steps)):
+        for name in ("seed", "steps", *(["upscale"] if self.upscale is not None else [])):
+            value = getattr(self, name)
             if not isinstance(value, Integral) or isinstance(value, bool):
                 raise BadConfig(f"{name} is {value!r}; a whole number was expected")
+            object.__setattr__(self, name, int(value))
         if not abs(self.guidance) <= MOST_GUIDANCE:
             raise BadConfig(f"guidance {self.guidance:g} should be a number up to {MOST_GUIDANCE:g}")
         if self.image_guidance is not None and not 1 <= self.image_guidance <= MOST_GUIDANCE:
@@ -89,6 +91,8 @@ class Request:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, Real) or isinstance(value, bool)):
                 raise BadConfig(f"{name} is {value!r}; a number was expected")
+            if value is not None and not isinstance(value, int):
+                object.__setattr__(self, name, float(value))
 
     def _require_controls(self) -> None:
         if self.guess and not self.controls:

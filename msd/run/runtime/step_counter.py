@@ -1,4 +1,4 @@
-"""Counts the steps of images, and has the decoder loaded in time for the last one."""
+"""Counts the steps of images, and has the decoder loaded in time for the first image that it decodes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,22 @@ some schedulers make more than the steps asked for."""
 
 
 class StepCounter:
-    """Counts and reports the steps of all images, and has the decoder loaded in time for the last one."""
+    """Counts and reports the steps of all images, and has the decoder loaded when it is needed first.
 
-    def __init__(self, total: int, on_step: OnStep | None, networks: NetworksInMemory, decoder: str) -> None:
+    That is after `before` steps of the `total`.
+    """
+
+    def __init__(
+        self, total: int, on_step: OnStep | None, networks: NetworksInMemory, decoder: str, before: int
+    ) -> None:
         self._done, self._total, self._on_step = 0, total, on_step
-        self._networks, self._decoder = networks, decoder
-        networks.prefetch_in_time(decoder, total, math.inf)
+        self._networks, self._decoder, self._before = networks, decoder, before
+        networks.prefetch_in_time(decoder, before, math.inf)
 
     def add(self, seconds: float) -> None:
         """Count one step that took `seconds`."""
         self._done += 1
-        self._networks.prefetch_in_time(self._decoder, self._total - self._done, seconds)
+        if self._done <= self._before:
+            self._networks.prefetch_in_time(self._decoder, self._before - self._done, seconds)
         if self._on_step:
             self._on_step(self._done, self._total, seconds)

@@ -65,9 +65,13 @@ def require_enlarges(bundle: Bundle, request: Request) -> None:
 
 
 def enlarge(
-    bundle: Bundle, networks: NetworksInMemory, requests: Sequence[Request], images: Sequence[Levels]
+    bundle: Bundle,
+    networks: NetworksInMemory,
+    requests: Sequence[Request],
+    images: Sequence[Levels],
+    are_last: bool,
 ) -> list[Levels]:
-    """Return the images, those enlarged that requests say; the upscaler is loaded once, and released."""
+    """Return the images, those enlarged that requests say; the upscaler stays unless these `are_last`."""
     call = bundle.wiring.upscaler
     if call is None or all(request.upscale is None for request in requests):
         return [*images]
@@ -76,7 +80,8 @@ def enlarge(
         upscale(bundle, network, image) if request.upscale is not None else image
         for request, image in zip(requests, images, strict=True)
     ]
-    networks.release(network.name)
+    if are_last:
+        networks.release(network.name)
     return found
 
 

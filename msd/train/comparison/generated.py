@@ -10,7 +10,7 @@ from functools import partial
 from msd.run.runtime.image import GeneratedImage
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.request import Request
-from msd.train.comparison.model import OpenedModel, require_same_latents
+from msd.train.comparison.model import OpenedModel, require_comparable
 
 OnColumn = Callable[[str, int, int], None]
 """Called after each step of each image with the column's label, its steps done, and their number."""
@@ -40,7 +40,7 @@ def plan_columns(reference: OpenedModel, other: OpenedModel) -> list[ColumnPlan]
 
     Raises BadConfig for models that cannot be compared, and for steps that a scheduler cannot take.
     """
-    require_same_latents(reference, other)
+    require_comparable(reference, other)
     own, others = reference.images.steps, other.images.steps
     at_others = [_plan("A", reference, others)] if own != others else []
     return [_plan("A", reference, own), *at_others, _plan("B", other, others)]

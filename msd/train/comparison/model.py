@@ -11,7 +11,7 @@ from msd.errors import BadConfig
 from msd.files.packages import require_packages
 from msd.run.runners.backend import Backend
 from msd.run.runtime.guidance import Guidance
-from msd.run.runtime.needs import latent_shape
+from msd.run.runtime.needs import image_size, latent_shape
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.scheduler import bundle_scheduler
 
@@ -96,11 +96,17 @@ def open_model(model: ComparedModel, batch: int = BATCH, device: str | None = No
     return OpenedModel(model, bundle, torch_backend(checkpoint, bundle, device), PASSES * batch)
 
 
-def require_same_latents(reference: OpenedModel, other: OpenedModel) -> None:
-    """Raise BadConfig for models that cannot begin from the same noise."""
+def require_comparable(reference: OpenedModel, other: OpenedModel) -> None:
+    """Raise BadConfig for models that cannot begin from the same noise, or make images of two sizes."""
     shapes = [list(latent_shape(opened.bundle)[1:]) for opened in (reference, other)]
     if shapes[0] != shapes[1]:
         raise BadConfig(
             f"the latents of {reference.model.folder} have the shape {shapes[0]} and those of"
             f" {other.model.folder} {shapes[1]}; models are compared from the same noise, at one image size"
+        )
+    sizes = ["{1}x{0}".format(*image_size(opened.bundle)) for opened in (reference, other)]
+    if sizes[0] != sizes[1]:
+        raise BadConfig(
+            f"{reference.model.folder} makes images of {sizes[0]} pixels and {other.model.folder} of"
+            f" {sizes[1]}, from latents of one shape; models are compared at one image size"
         )
