@@ -16,9 +16,14 @@ from safetensors import safe_open
 import msd
 from msd.bundle import open_bundle
 from msd.cli.generate import generate
+from msd.export.web.expected import expected_inputs, write_expected
+from msd.graph import tflite
+from msd.graph.ir.interface import compared_ids
 from msd.models.demo import score
 from msd.models.demo.captions import captions
 from msd.models.demo.least_steps import LEAST_STEPS, XL_UNET_SHA256
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.random_inputs import random_inputs
 from scripts import demo_xl_checkpoint
 from scripts.demo_xl_checkpoint import TRAINED
 from scripts.lab import measure_demo_xl
@@ -98,6 +103,18 @@ def test_a_delegate_takes_it_whole_by_the_rules(converted: Converted) -> None:
     for name in bundle.manifest.components:
         found = msd.predict(bundle.path(name))
         assert found.predictions[0].delegated == found.operations, name
+
+
+def test_what_holds_a_pooled_vector_against_the_cpus_makes_one(converted: Converted, tmp_path: Path) -> None:
+    """Ids without the end of a prompt pool nothing: zeros would agree with zeros, whatever a GPU computes."""
+    bundle = open_bundle(converted("gpu-w8"))
+    part, path = bundle.component("text_encoder_2"), bundle.path("text_encoder_2")
+    ids = compared_ids(tflite.read(path))
+    expected = write_expected(path, "text_encoder_2", part.inputs, tmp_path)
+    assert expected.end == ids["tokens"] == random_inputs(part.inputs, compared=ids)["tokens"][0, -1]
+    assert np.fromfile(tmp_path / expected.outputs["text_embeds"].file, "<f4").any()
+    with Interpreter(path) as cpu:
+        assert not cpu.run(expected_inputs(part.inputs, 0, expected.end))["text_embeds"].any()
 
 
 def test_int8_images_show_what_captions_say(converted: Converted) -> None:

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from msd.errors import BadModelFile
 from msd.graph import tflite
-from msd.graph.ir import Graph, Model, Tensor
+from msd.graph.ir import Build, Graph, Model, Tensor
 from msd.graph.ir.executed_graphs import executed_graphs
 from msd.graph.ir.float_weights import dequantize_weights
-from msd.graph.ir.interface import Interface
+from msd.graph.ir.interface import Interface, compared_ids
 from msd.run.runners.random_inputs import SMALL_INTEGERS, random_inputs
 from msd.tensor_spec import TensorSpec
 from tests import edited_models, tiny_models
+from tests.harness import Ints, build
 
 
 def ports(path: Path) -> Interface:
@@ -49,6 +50,16 @@ def test_an_integer_input_knows_the_table_it_looks_up(tmp_path: Path) -> None:
     assert ports(path).inputs == {"x0": TensorSpec("x0", (6,), "int32", "NT", 23)}
     path.write_bytes(edited_models.lookup(scales=23))
     assert ports(path).inputs["x0"].table_length == 23
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_input_knows_the_id_that_it_is_compared_with(turned: bool) -> None:
+    def ends(new: Build, ids: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+        operands = [ids, new.const(np.array(7, np.int32))]
+        return new.EQUAL(*(reversed(operands) if turned else operands)), new.EQUAL(other, ids)
+
+    graph = build(ends, ids=Ints((2, 5)), other=Ints((2, 5)))
+    assert compared_ids(Model([graph])) == {"ids": 7}
 
 
 def test_an_input_that_holds_no_numbers_is_refused() -> None:
@@ -87,6 +98,14 @@ def test_inputs_fit_their_port(shape: list[int], dtype: str, rows: int | None, s
     np.testing.assert_array_equal(value, again)
     if dtype in ("int32", "int64"):
         assert ((value >= 0) & (value < (rows or SMALL_INTEGERS))).all()
+
+
+@pytest.mark.parametrize(("end", "rows", "expected"), [(7, 9, 7), (7, None, 7), (9, 9, None), (-1, 9, None)])
+def test_ids_end_in_what_they_are_compared_with(end: int, rows: int | None, expected: int | None) -> None:
+    port = TensorSpec("x", (2, 5), "int32", table_length=rows)
+    plain, ended = random_inputs([port])["x"], random_inputs([port], compared={"x": end})["x"]
+    np.testing.assert_array_equal(ended[:, :-1], plain[:, :-1])
+    np.testing.assert_array_equal(ended[:, -1], plain[:, -1] if expected is None else expected)
 
 
 def test_float_inputs_are_standard_normal() -> None:

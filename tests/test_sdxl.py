@@ -24,6 +24,7 @@ from msd.errors import BadCheckpoint
 from msd.export.app import manifest
 from msd.export.app.manifest import NAME
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
+from msd.export.web.expected import expected_inputs
 from msd.graph import tflite
 from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr
@@ -40,7 +41,7 @@ from tests.drawings import nchw, nhwc
 from tests.jvm import Jvm, floats
 from tests.late import diffusers
 from tests.test_wiring import REPLAY, Player, decoded, encoded, mapped
-from tests.web.node import evaluate
+from tests.web.node import SITE, evaluate
 
 CPU = Engine(find_backend("cpu"), Conditions(threads=1))
 START = np.random.default_rng(1).standard_normal((1, 8, 12, 4), np.float32)
@@ -370,3 +371,17 @@ def test_the_triangle_that_finds_the_end_is_no_block(bundle: Bundle) -> None:
     """Else a mixed recipe would name it, and it holds no weights to store."""
     graph = tflite.read(bundle.path("text_encoder_2")).main
     assert {*label(graph).values()} == {"embeddings", *(f"encoder.layers.{n}" for n in range(4))}
+
+
+def test_a_page_makes_the_same_ids(bundle: Bundle) -> None:
+    part = bundle.component("text_encoder_2")
+    expected = expected_inputs(part.inputs, 3, 11, 200)["tokens"]
+    inputs = [{"name": each.name, "shape": each.shape, "dtype": each.dtype} for each in part.inputs]
+    script = f"""
+      import {{ expectedInputs }} from '{SITE.as_uri()}/msd/verdict.js';
+      const made = expectedInputs({{ inputs: input[0] }}, input[1]);
+      console.log(JSON.stringify([...made.tokens]));
+    """
+    for end, last in ((200, [200]), (None, [76 % 11])):
+        made = evaluate(script, inputs, {"seed": 3, "tokens": 11, "end": end})
+        assert made == [*expected.reshape(-1)[:-1].tolist(), *last]

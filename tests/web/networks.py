@@ -88,7 +88,8 @@ def facts(site: NetworkSite) -> dict[str, Any]:
 def cpu_inputs(site: NetworkSite, role: str) -> dict[str, Any]:
     """Return the inputs of the expected outputs as a page takes them: the type and the numbers."""
     expected = site.networks[role].expected
-    arrays = expected_inputs(site.bundle.component(role).inputs, expected.seed, expected.tokens)
+    ports = site.bundle.component(role).inputs
+    arrays = expected_inputs(ports, expected.seed, expected.tokens, expected.end)
     return {name: [array.dtype.name, array.reshape(-1).tolist()] for name, array in arrays.items()}
 
 

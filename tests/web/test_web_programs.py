@@ -90,6 +90,8 @@ def test_inputs_that_a_page_can_make_too(site: NetworkSite) -> None:
     (tokens,) = expected_inputs(site.bundle.component("text_encoder").inputs, 5, 10).values()
     assert tokens.dtype == np.int32
     assert tokens.reshape(-1)[:12].tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]
+    (ended,) = expected_inputs(site.bundle.component("text_encoder").inputs, 5, 10, 300).values()
+    assert ended.reshape(-1)[-3:].tolist() == [*tokens.reshape(-1)[-3:-1].tolist(), 300]
     assert site.networks["text_encoder"].expected.tokens == 517, "the rows of the table"
 
 

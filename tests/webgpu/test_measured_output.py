@@ -10,7 +10,7 @@ import pytest
 from graph_rewrites.lower_normalization import lower_group_norm
 from msd.gpu.compile import compile_model
 from msd.gpu.gpu import Gpu
-from msd.gpu.kernels.measured_output import COLUMNS, LANES, Measured, measured_output
+from msd.gpu.kernels.measured_output import COLUMNS, LANES, MeasuredOutput, measured_output
 from msd.gpu.kernels.normalization import SMALL, joined_statistics
 from msd.gpu.kernels.winograd import filter_of_run, winograd
 from msd.gpu.operations import GroupNorm
@@ -42,7 +42,7 @@ def norm_of(made: Case, groups: int) -> GroupNorm:
     )
 
 
-def measured(made: Case, tile: int, gpu: Gpu = GPU) -> tuple[list[Dispatch], Measured]:
+def measured(made: Case, tile: int, gpu: Gpu = GPU) -> tuple[list[Dispatch], MeasuredOutput]:
     dispatches = winograd(made.op, filter_of_run(made.op, tile, gpu), tile, gpu)
     found = measured_output(made.op, dispatches[-1], tile, gpu)
     assert found is not None
@@ -117,7 +117,7 @@ def test_the_image_is_what_is_written_without_measuring() -> None:
     np.testing.assert_array_equal(image, plain)
 
 
-def refusal(made: Case, gpu: Gpu = GPU) -> Measured | None:
+def refusal(made: Case, gpu: Gpu = GPU) -> MeasuredOutput | None:
     dispatches = winograd(made.op, filter_of_run(made.op, 4, gpu), 4, gpu)
     return measured_output(made.op, dispatches[-1], 4, gpu)
 

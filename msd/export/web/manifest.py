@@ -49,12 +49,14 @@ class ExpectedOutputs:
     """The outputs of LiteRT on the CPU by name, float32 in little-endian order, for inputs made from `seed`.
 
     An input of floats is normal noise from the stream of its number (msd/export/web/site/msd/noise.js); an
-    input of token ids counts up from 0, again and again, to `tokens`.
+    input of token ids counts up from 0, again and again, to `tokens`; the last is `end`, if there is one: the
+    id that the network compares them with.
     """
 
     seed: int
     tokens: int
     outputs: dict[str, WebFile]
+    end: int | None = None
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ MEET = """
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredOutput:
     """`plain` writes an image; `measuring` does too, and `parts`, the moments of its channels.
 
     These are vec4<f32> of images x channels x `slabs`.
@@ -91,7 +91,7 @@ class Measured:
     slabs: int
 
 
-def measured_output(op: Conv2D, plain: Dispatch, tile: int, gpu: Gpu) -> Measured | None:
+def measured_output(op: Conv2D, plain: Dispatch, tile: int, gpu: Gpu) -> MeasuredOutput | None:
     """Return how to measure the result of `plain`, the last dispatch of `winograd`; None where it cannot be.
 
     It cannot where the result is part of another tensor, or has channels not in fours.
@@ -118,7 +118,7 @@ def measured_output(op: Conv2D, plain: Dispatch, tile: int, gpu: Gpu) -> Measure
     groups, computed = (across, slabs, op.batch), plain.arithmetic + 3 * op.pixels * op.outputs
     name = f"{plain.kernel.name}, measured"
     found = shader_dispatch(name, body, reads, writes, params | end.params, groups, 0, plain.step, computed)
-    return Measured(plain, found, parts, slabs)
+    return MeasuredOutput(plain, found, parts, slabs)
 
 
 def _body(tile: int, functions: str) -> str:

@@ -23,7 +23,7 @@ from msd.gpu.kernels.group_shader import (
     SCALES,
     WRITE_PART,
 )
-from msd.gpu.kernels.measured_output import Measured
+from msd.gpu.kernels.measured_output import MeasuredOutput
 from msd.gpu.kernels.rows import MAIN, choose_rows, folded, has_half, meeting, row_start, vector, visit
 from msd.gpu.operations import Activation, GroupNorm, LayerNorm
 from msd.gpu.value import Dispatch, Kernel, Value
@@ -99,7 +99,9 @@ def is_small(op: GroupNorm) -> bool:
     return op.pixels * (op.channels // op.groups) <= SMALL
 
 
-def joined_statistics(op: GroupNorm, measured: Measured, step: str = "") -> tuple[list[Dispatch], Value]:
+def joined_statistics(
+    op: GroupNorm, measured: MeasuredOutput, step: str = ""
+) -> tuple[list[Dispatch], Value]:
     """Return what `group_statistics` does, of the moments that the producer of op.x has measured."""
     factors, each = _factors(op), op.channels // op.groups
     slabs = Slabs(width=1, groups=1, columns=each, slabs=each * measured.slabs, pixels=op.pixels)

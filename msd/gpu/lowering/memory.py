@@ -9,7 +9,7 @@ import numpy as np
 
 from msd.errors import DelegateFailed
 from msd.gpu.gpu import Element, Gpu
-from msd.gpu.kernels.measured_output import Measured
+from msd.gpu.kernels.measured_output import MeasuredOutput
 from msd.gpu.lowering.weights import require_known
 from msd.gpu.switches import Switches
 from msd.gpu.value import Dispatch, Value
@@ -37,7 +37,7 @@ class Memory:
         self.outputs, self._last = frozenset(outputs), frozenset(last)
         self._values: dict[Tensor, Value] = {}
         self._constants: dict[Tensor, Value] = {}
-        self.measured: dict[Value, Measured] = {}
+        self.measured: dict[Value, MeasuredOutput] = {}
         self.replaced: dict[Dispatch, Dispatch] = {}
 
     def value(self, tensor: Tensor) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 
 from msd.errors import BadModelFile
@@ -11,6 +12,9 @@ from msd.tensor_spec import TensorSpec
 
 LOOKUPS = {"GATHER": (0, 1), "EMBEDDING_LOOKUP": (1, 0)}
 """Operators that look up rows of a table: the positions of the table and of the row indices."""
+
+IDS = ("INT32", "INT64")
+"""The types of token ids."""
 
 LAYOUTS = {2: "NC", 3: "NTC", 4: "NHWC"}
 """The axes of a float tensor by its rank: batch (N), tokens (T), height, width, channels."""
@@ -38,6 +42,23 @@ class Interface:
             key, graph = None, model.main
             inputs, outputs = ({t.name: t for t in side} for side in (graph.inputs, graph.outputs))
         return Interface(key, _specs(graph, inputs, path), _specs(graph, outputs, path))
+
+
+def compared_ids(model: Model) -> dict[str, int]:
+    """Return, by input, the id that the model compares its ids with: a text encoder's end of the prompt.
+
+    Without it a pooled state, that of the end, is zeros whatever the weights are.
+    """
+    graph = next((graph for graph in model.graphs if graph.signatures), model.main)
+    inputs = graph.signatures[0].inputs if graph.signatures else {t.name: t for t in graph.inputs}
+    names = {tensor: name for name, tensor in inputs.items()}
+    found: dict[str, int] = {}
+    for op in graph.ops:
+        if op.kind == "EQUAL":
+            for ids, other in permutations(op.operands):
+                if ids in names and ids.dtype in IDS and other.data is not None and other.size == 1:
+                    found[names[ids]] = int(other.values().item())
+    return found
 
 
 def _specs(graph: Graph, tensors: dict[str, Tensor], path: Path) -> dict[str, TensorSpec]:

@@ -12,7 +12,7 @@ from msd.graph import tflite
 from msd.graph.ir import Model
 from msd.graph.ir.executed_graphs import executed_graphs
 from msd.graph.ir.float_weights import reads_integer_weights
-from msd.graph.ir.interface import Interface
+from msd.graph.ir.interface import Interface, compared_ids
 from msd.graph.ir.weights import Array
 from msd.measure.judging.rejection import rejections
 from msd.measure.judging.verdict import Distance, Verdict, distance
@@ -73,7 +73,9 @@ def judge(
     start = monotonic()
     model = tflite.read(path)
     ports = Interface.of(model, path)
-    values = random_inputs(ports.inputs.values()) if inputs is None else dict(inputs)
+    values = (
+        random_inputs(ports.inputs.values(), compared=compared_ids(model)) if inputs is None else dict(inputs)
+    )
     check(values, ports.inputs, path)
     adapter = adapter or find()
     conditions = Conditions(

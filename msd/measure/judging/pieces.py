@@ -11,7 +11,7 @@ from msd.errors import BadModelFile
 from msd.files.scratch import scratch_folder
 from msd.graph import tflite
 from msd.graph.ir import Model
-from msd.graph.ir.interface import Interface
+from msd.graph.ir.interface import Interface, compared_ids
 from msd.graph.ir.split import split_graph
 from msd.graph.ir.weights import Array
 from msd.measure.judging.judge import judge
@@ -32,7 +32,9 @@ def judge_pieces(
     """
     model = tflite.read(path)
     ports = Interface.of(model, path)
-    first = random_inputs(ports.inputs.values()) if inputs is None else dict(inputs)
+    first = (
+        random_inputs(ports.inputs.values(), compared=compared_ids(model)) if inputs is None else dict(inputs)
+    )
     names = (
         model.main.signatures[0].inputs if model.main.signatures else {t.name: t for t in model.main.inputs}
     )

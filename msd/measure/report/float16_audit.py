@@ -10,7 +10,7 @@ from msd.bundle import open_bundle
 from msd.compress.calibration.image_inputs import image_port, scene_inputs
 from msd.compress.calibration.inputs import read_arrays
 from msd.compress.calibration.ranges import Range, audit
-from msd.graph.ir.interface import Interface
+from msd.graph.ir.interface import Interface, compared_ids
 from msd.graph.ir.weights import Array
 from msd.graph.tflite import read
 from msd.measure.report.report import Audit, OutOfRange
@@ -59,7 +59,8 @@ def _rows(result: Range) -> Iterator[OutOfRange]:
 
 
 def _inputs(file: Path, drawn: Drawn | None, given: Sequence[Path]) -> tuple[str, list[Mapping[str, Array]]]:
-    ports = Interface.of(read(file), file).inputs
+    model = read(file)
+    ports = Interface.of(model, file).inputs
     if given:
         runs = [read_arrays(path) for path in given]
         for run in runs:
@@ -69,7 +70,9 @@ def _inputs(file: Path, drawn: Drawn | None, given: Sequence[Path]) -> tuple[str
         return "pictures drawn", list(drawn[file.stem])
     if port := image_port(ports.values()):
         return "the demo's scenes", list(scene_inputs(port))
-    return "random numbers", [random_inputs(ports.values(), seed) for seed in range(RANDOM_RUNS)]
+    return "random numbers", [
+        random_inputs(ports.values(), seed, compared_ids(model)) for seed in range(RANDOM_RUNS)
+    ]
 
 
 def draw(bundle: Path, size: str = "") -> Drawn:

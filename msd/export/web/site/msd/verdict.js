@@ -101,13 +101,13 @@ export function expectedFiles(web) {
  * noise.
  *
  * @param {ModelFile} file
- * @param {{ seed: number, tokens: number }} expected
+ * @param {{ seed: number, tokens: number, end?: number | null }} expected
  * @returns {Tensors}
  */
-export function expectedInputs(file, { seed, tokens }) {
+export function expectedInputs(file, { seed, tokens, end = null }) {
   const inputs = file.inputs.map((port, i) => {
     const size = port.shape.reduce((product, n) => product * n, 1);
-    return [port.name, port.dtype === 'int32' ? counted(size, tokens) : posteriorNoise(seed, size, i)];
+    return [port.name, port.dtype === 'int32' ? counted(size, tokens, end) : posteriorNoise(seed, size, i)];
   });
   return Object.fromEntries(inputs);
 }
@@ -246,7 +246,10 @@ function emptyVerdict(network, file) {
 /**
  * @param {number} size
  * @param {number} below
+ * @param {number | null} end
  */
-function counted(size, below) {
-  return Int32Array.from({ length: size }, (_, i) => i % below);
+function counted(size, below, end) {
+  const ids = Int32Array.from({ length: size }, (_, i) => i % below);
+  if (end !== null) ids[size - 1] = end;
+  return ids;
 }

@@ -32,12 +32,13 @@ const FORMAT = 1;
 /**
  * The outputs of LiteRT on the CPU by name, float32 in little-endian order, for inputs made from `seed`:
  * floats are normal noise from the stream of the input's number, token ids count up from 0, again and again,
- * to `tokens`.
+ * to `tokens`; the last is `end`, if there is one.
  *
  * @typedef {object} ExpectedOutputs
  * @property {number} seed
  * @property {number} tokens
  * @property {Record<string, WebFile>} outputs
+ * @property {number | null} [end]
  */
 
 /**
@@ -83,7 +84,7 @@ const FORMAT = 1;
  */
 
 const PROGRAM = { program: webFile, shards: list(webFile), limits: record(integer), memory: integer };
-const EXPECTED = { seed: integer, tokens: integer, outputs: record(webFile) };
+const EXPECTED = { seed: integer, tokens: integer, outputs: record(webFile), end: nullable(integer) };
 
 const MANIFEST = {
   runtime: oneOf(['msd', 'litert']),
