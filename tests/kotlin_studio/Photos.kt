@@ -152,7 +152,7 @@ internal fun photos(command: JSONObject): JSONObject {
     onMain { studio.choose(Uri.parse("content://a/longest")) }
     phone.release()
     val last = seen.until { it.photo is Chosen.Ready }.photo as Chosen.Ready
-    phone.failures["read"] = IOException("gone")
+    phone.failures["content://a/3"] = IOException("gone") // of no read that was passed over and is still on its way
     onMain { studio.choose(Uri.parse("content://a/3")) }
     val failed = seen.until { it.photo is Chosen.Unusable }.photo as Chosen.Unusable
     return said(
