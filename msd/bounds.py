@@ -1,4 +1,7 @@
-"""The bounds of numbers that users and files give; each is far beyond what is of use."""
+"""What is a number of those that users and files give, and their bounds, each far beyond what is of use."""
+
+from numbers import Integral, Real
+from typing import Any
 
 MOST_STEPS = 10_000
 MOST_GUIDANCE = 1000.0
@@ -20,3 +23,13 @@ MOST_PROMPTS = 10_000
 
 MOST_PROMPT = 20_000
 """Letters; the longest prompt that is read, of 16 chunks, has some 5,000."""
+
+
+def is_whole(value: Any) -> bool:
+    """Return whether it is a whole number, of NumPy's too."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether it is a real number, of NumPy's too."""
+    return isinstance(value, Real) and not isinstance(value, bool)

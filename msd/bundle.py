@@ -16,11 +16,10 @@ import hashlib
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
-from msd.bounds import MOST_GUIDANCE, MOST_STEPS
+from msd.bounds import MOST_GUIDANCE, MOST_STEPS, is_whole
 from msd.errors import BadBundle, BadConfig, OutputExists
 from msd.files import schema
 from msd.files.names import require_text
@@ -106,7 +105,7 @@ class ImageSize:
 
     def __post_init__(self) -> None:
         given = self.width, self.height
-        if any(not isinstance(each, Integral) or isinstance(each, bool) or each < 1 for each in given):
+        if any(not is_whole(each) or each < 1 for each in given):
             raise BadConfig(f"a size is {given[0]!r}x{given[1]!r}; whole numbers of pixels were expected")
         vars(self).update(width=int(self.width), height=int(self.height))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from numbers import Integral, Real
 from typing import Any
 
+from msd.bounds import is_number, is_whole
 from msd.bundle import Bundle, ImageSize
 from msd.conversion.option_values import shown
 from msd.errors import BadConfig
@@ -16,7 +16,7 @@ Test = Callable[[Any], bool]
 
 
 def _is(*kinds: type) -> Test:
-    return lambda value: isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+    return lambda value: isinstance(value, kinds)
 
 
 def _texts(value: Any) -> bool:
@@ -27,8 +27,8 @@ TEXT, FUNCTION = (_is(str), "a text"), (callable, "a function")
 KINDS: Mapping[str, tuple[Test, str]] = {
     "str | Path": (can_be_path, "a path"),
     "str": TEXT,
-    "int": (_is(Integral), "a whole number"),
-    "float": (_is(Real), "a number"),
+    "int": (is_whole, "a whole number"),
+    "float": (is_number, "a number"),
     "bool": (_is(bool), "True or False"),
     "Bundle": (_is(Bundle), "a bundle"),
     "ImageSize": (_is(ImageSize), "an ImageSize"),

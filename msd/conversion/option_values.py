@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
 from pathlib import Path
 from reprlib import Repr
 from typing import Any, Literal
 
+from msd.bounds import is_number, is_whole
 from msd.files.names import can_be_path
 
 WORDS = Repr()
@@ -43,16 +43,6 @@ class OptionValue:
     bounds: tuple[float, float] = (0, 0)
     choices: tuple[str, ...] = ()
     read: Callable[[Any], Any] = _as_given
-
-
-def is_whole(value: Any) -> bool:
-    """Return whether it is a whole number, of NumPy's too."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def is_number(value: Any) -> bool:
-    """Return whether it is a real number, of NumPy's too."""
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def whole(least: int, most: int) -> OptionValue:

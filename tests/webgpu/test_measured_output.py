@@ -14,15 +14,17 @@ from msd.gpu.kernels.measured_output import COLUMNS, LANES, MeasuredOutput, meas
 from msd.gpu.kernels.normalization import SMALL, joined_statistics
 from msd.gpu.kernels.winograd import filter_of_run, winograd
 from msd.gpu.operations import GroupNorm
+from msd.gpu.session import Session
 from msd.gpu.switches import Switches
 from msd.gpu.value import Dispatch, Value
 from msd.graph.ir import Build, Model, Tensor
+from msd.graph.parity import psnr
 from msd.graph.rewrite import Target, apply
 from msd.graph.rewrite.spelling import spelling_of
 from tests.harness import build, normal
 from tests.rewrites.test_lower_normalization import group_norm
 from tests.webgpu.convolutions import Case, case, snr
-from tests.webgpu_device import constant, run
+from tests.webgpu_device import constant, device, run
 
 PAD = (1, 1, 1, 1)
 GPU = Gpu()
@@ -156,3 +158,24 @@ def test_a_network_s_norm_reads_what_its_convolution_measured(rows: int, measure
     assert ("group statistics, slabs" in names) is False
     without = compile_model(network(rows), Gpu(), Switches(measured_outputs=False))
     assert len(without.steps) == len(program.steps) + measures
+
+
+def test_two_norms_of_one_image_read_the_same_moments() -> None:
+    def spell(new: Build, x: Tensor) -> tuple[Tensor, Tensor]:
+        image = convolution(new, x, seed=1)
+        norms = [group_norm(groups, normal(32), normal(32))(new, image) for groups in (8, 2)]
+        first, second = (convolution(new, each, seed=2 + i) for i, each in enumerate(norms))
+        return first, second
+
+    found = []
+    for switches in (Switches(), Switches(measured_outputs=False)):
+        graph = build(spell, x=(1, SMALL // 16 // 4 + 8, 16, 32))
+        apply(graph, [lower_group_norm], Target(spelling=spelling_of("", {})))
+        program = compile_model(Model([graph]), device().gpu, switches)
+        names = [program.pipelines[step.pipeline].name for step in program.steps]
+        assert names.count("winograd 4 output, measured") == switches.measured_outputs
+        assert names.count("group statistics, joined channels") == 2 * switches.measured_outputs
+        with Session(program, device()) as session:
+            found.append(session.run({"x": normal(1, SMALL // 16 // 4 + 8, 16, 32)}))
+    for name, measured_one in found[0].items():
+        assert psnr(found[1][name], measured_one) > 100

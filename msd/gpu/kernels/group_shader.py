@@ -7,6 +7,8 @@ square, count): the mean is high + low, and square is the sum of squared differe
 
 from __future__ import annotations
 
+from msd.gpu.wgsl import fill
+
 MOVED = """
 fn moved(part: vec4<f32>, reference: vec4<f32>) -> vec4<f32> {
   let d = (part.x - reference.x) + (part.y - reference.y);
@@ -88,23 +90,23 @@ Four pixels are read before the first is summed: a compiler does not unroll a lo
 On an H100, a norm of 32x32 pixels took 21 us when each read was waited for, and takes 17.
 """
 
-JOIN_SLABS = """
+_JOIN = """
   {
-    let g = group.x * p.held + t / 8u;
+    let g = $group;
     var joined = vec4<f32>(0.0);
-    if (t / 8u < p.held && g < p.groups && t % 8u < p.slabs) {
+    if ($held && g < p.groups && $lane < p.slabs) {
       let from_slab = (group.z * p.groups + g) * p.slabs;
-      let reference = slabs[from_slab + t % 8u];
-      var i = t % 8u;
-      for (; i + 24u < p.slabs; i += 32u) {
+      let reference = slabs[from_slab + $lane];
+      var i = $lane;
+      for (; i + 3u * $lanes < p.slabs; i += 4u * $lanes) {
         let part0 = slabs[from_slab + i];
-        let part1 = slabs[from_slab + i + 8u];
-        let part2 = slabs[from_slab + i + 16u];
-        let part3 = slabs[from_slab + i + 24u];
+        let part1 = slabs[from_slab + i + $lanes];
+        let part2 = slabs[from_slab + i + 2u * $lanes];
+        let part3 = slabs[from_slab + i + 3u * $lanes];
         joined += moved(part0, reference) + moved(part1, reference);
         joined += moved(part2, reference) + moved(part3, reference);
       }
-      for (; i < p.slabs; i += 8u) {
+      for (; i < p.slabs; i += $lanes) {
         joined += moved(slabs[from_slab + i], reference);
       }
       let d = joined.y / joined.w;
@@ -113,28 +115,13 @@ JOIN_SLABS = """
     parts[t] = joined;
   }
 """
+
+JOIN_SLABS = fill(_JOIN, group="group.x * p.held + t / 8u", held="t / 8u < p.held", lane="t % 8u", lanes="8u")
 """Eight invocations of each group join every eighth slab into `parts`."""
 
-JOIN_CHANNELS = """
-  {
-    let from_part = (group.z * p.groups + group.x) * p.slabs;
-    let reference = slabs[from_part + min(t, p.slabs - 1u)];
-    var joined = vec4<f32>(0.0);
-    var i = t;
-    for (; i + 768u < p.slabs; i += 1024u) {
-      let part0 = slabs[from_part + i];
-      let part1 = slabs[from_part + i + 256u];
-      let part2 = slabs[from_part + i + 512u];
-      let part3 = slabs[from_part + i + 768u];
-      joined += moved(part0, reference) + moved(part1, reference);
-      joined += moved(part2, reference) + moved(part3, reference);
-    }
-    for (; i < p.slabs; i += 256u) {
-      joined += moved(slabs[from_part + i], reference);
-    }
-    let d = joined.y / max(joined.w, 1.0);
-    parts[t] = vec4<f32>(reference.x, reference.y + d, joined.z - joined.y * d, joined.w);
-  }
+JOIN_CHANNELS = (
+    fill(_JOIN, group="group.x", held="true", lane="t", lanes="256u")
+    + """
   workgroupBarrier();
   if (t < 8u) {
     let reference = parts[t];
@@ -146,6 +133,7 @@ JOIN_CHANNELS = """
     parts[t] = vec4<f32>(reference.x, reference.y + d, joined.z - joined.y * d, joined.w);
   }
 """
+)
 """All invocations join the moments of one group's channels, then eight what they have, into `parts`."""
 
 FINISH = """

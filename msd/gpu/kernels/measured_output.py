@@ -15,7 +15,7 @@ from msd.gpu.gpu import Gpu
 from msd.gpu.kernels.epilogue import finish
 from msd.gpu.kernels.shader import shader_dispatch
 from msd.gpu.kernels.winograd_matrices import winograd_matrices
-from msd.gpu.kernels.winograd_transforms import both_sides, read_products
+from msd.gpu.kernels.winograd_transforms import both_sides, inside, put_pixel, read_products
 from msd.gpu.operations import Conv2D
 from msd.gpu.value import Dispatch, Value
 from msd.gpu.wgsl import fill
@@ -140,12 +140,11 @@ def _writes(tile: int) -> Callable[[int, int, str], str]:
     """Return what writes and sums a pixel; those outside the image are neither written nor summed."""
 
     def write(i: int, j: int, value: str) -> str:
-        row = f"image * p.image_pixels + (top + {i}u) * p.out_width + start + {j}u"
-        inside = f"live && top + {i}u < p.out_height && start + {j}u < p.out_width"
-        put = f"let v{i}_{j} = put(select(p.rows, {row}, {inside}), column, {value} + offset);\n"
+        live = f"live && {inside(i, j)}"
+        put = f"let v{i}_{j} = {put_pixel(i, j, value, live)};\n"
         if i == j == 0:
             return put + MEET
-        summed = f"select(vec4<f32>(0.0), v{i}_{j} - high, {inside})"
+        summed = f"select(vec4<f32>(0.0), v{i}_{j} - high, {live})"
         return put + f"{{ let d = {summed}; sum += d; square += d * d; }}"
 
     return write

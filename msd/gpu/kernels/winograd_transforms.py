@@ -151,12 +151,21 @@ def output_transform(matrix: Rows, tile: int, functions: str) -> str:
     thread."""
 
     def write(i: int, j: int, value: str) -> str:
-        row = f"image * p.image_pixels + (top + {i}u) * p.out_width + start + {j}u"
-        inside = f"top + {i}u < p.out_height && start + {j}u < p.out_width"
-        return f"put(select(p.rows, {row}, {inside}), column, {value} + offset);"
+        return f"{put_pixel(i, j, value, inside(i, j))};"
 
     transform = both_sides(matrix, tile + 2, "vec4<f32>", read_products(tile), write)
     return fill(OUTPUT, functions=functions, tile=tile, transform=transform)
+
+
+def inside(i: int, j: int) -> str:
+    """Return whether a pixel of a tile is one of the image."""
+    return f"top + {i}u < p.out_height && start + {j}u < p.out_width"
+
+
+def put_pixel(i: int, j: int, value: str, condition: str) -> str:
+    """Return the call that ends a pixel of a tile and writes it, under a condition."""
+    row = f"image * p.image_pixels + (top + {i}u) * p.out_width + start + {j}u"
+    return f"put(select(p.rows, {row}, {condition}), column, {value} + offset)"
 
 
 def read_products(tile: int) -> Callable[[int, int], str]:

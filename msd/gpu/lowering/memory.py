@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import numpy as np
@@ -25,8 +25,8 @@ class Memory:
     """The value of each tensor, created once; a tensor that rearranges another may share its value.
 
     `outputs` are the graph's, which callers read, `last` those of them that no operator reads: the GPU writes
-    these as f32, because a processor widens a picture of f16 slowly. `measured` has how a value can be
-    measured when it is written, `replaced` the dispatches in whose place others do that. Raises
+    these as f32, because a processor widens a picture of f16 slowly. `measurable` returns how a value
+    can be measured when it is written, `replaced` has the dispatches in whose place others do that. Raises
     DelegateFailed, a clause, for tensors of types without kernels.
     """
 
@@ -37,7 +37,7 @@ class Memory:
         self.outputs, self._last = frozenset(outputs), frozenset(last)
         self._values: dict[Tensor, Value] = {}
         self._constants: dict[Tensor, Value] = {}
-        self.measured: dict[Value, MeasuredOutput] = {}
+        self.measurable: dict[Value, Callable[[], MeasuredOutput | None]] = {}
         self.replaced: dict[Dispatch, Dispatch] = {}
 
     def value(self, tensor: Tensor) -> Value:

@@ -29,8 +29,9 @@ def lower_statistics(op: Op, memory: Memory) -> tuple[list[Dispatch], Normalised
     Where the dispatch that writes the image can measure it, that does.
     """
     norm = _group_norm(op, memory)
-    measured = memory.measured.get(norm.x)
-    if measured is None or is_small(norm):
+    measure = None if is_small(norm) else memory.measurable.get(norm.x)
+    measured = measure() if measure else None
+    if measured is None:
         dispatches, factors = group_statistics(norm, memory.gpu, op.kind)
     else:
         memory.replaced[measured.plain] = measured.measuring

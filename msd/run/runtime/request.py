@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from numbers import Integral, Real
 from typing import Any
 
-from msd.bounds import MOST_GUIDANCE, MOST_PROMPT, MOST_SEED
+from msd.bounds import MOST_GUIDANCE, MOST_PROMPT, MOST_SEED, is_number, is_whole
 from msd.errors import BadConfig, BadValue
 from msd.run.runtime.control import Control
 from msd.run.runtime.initial_image import InitialImage
@@ -68,7 +67,7 @@ class Request:
         self._require_controls()
         for name in ("seed", "steps", *(["upscale"] if self.upscale is not None else [])):
             value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool):
+            if not is_whole(value):
                 raise BadConfig(f"{name} is {value!r}; a whole number was expected")
             object.__setattr__(self, name, int(value))
         if not abs(self.guidance) <= MOST_GUIDANCE:
@@ -89,7 +88,7 @@ class Request:
                 raise BadConfig(f"{name} is {value!r}; a text was expected")
         for name in ("guidance", "strength", "image_guidance"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, Real) or isinstance(value, bool)):
+            if value is not None and not is_number(value):
                 raise BadConfig(f"{name} is {value!r}; a number was expected")
             if value is not None and not isinstance(value, int):
                 object.__setattr__(self, name, float(value))
