@@ -167,6 +167,19 @@ def test_a_pipeline_in_pytorch_is_diffusers_own(
     assert psnr(wanted.numpy().transpose(0, 2, 3, 1), ours.latents) >= 90
 
 
+def test_opening_an_encoder_leaves_pytorchs_default_precision(
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may be making the U-Net, which would have that precision."""
+    checkpoint, _ = checkpoint_bundle(theirs[0])
+    config = read_json(theirs[0], "text_encoder_2/config.json")
+    assert config["dtype"] == "float16"
+    changes: list[torch.dtype] = []
+    monkeypatch.setattr(torch, "set_default_dtype", changes.append)
+    network_call(checkpoint, "text_encoder_2", config, "cpu")
+    assert set(changes) <= {torch.float32}
+
+
 def test_training_lowers_the_loss_at_points_that_it_is_judged_at(
     theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], settings: DistillationSettings, tmp_path: Path
 ) -> None:

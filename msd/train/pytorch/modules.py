@@ -66,20 +66,32 @@ def network_call(checkpoint: Checkpoint, name: str, config: Mapping[str, Any], d
 
 def text_encoder(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> Any:
     """Return transformers' CLIPTextModel with these weights; raises BadCheckpoint."""
-    from transformers import CLIPTextConfig, CLIPTextModel
+    from transformers import CLIPTextModel
 
-    return _clip(CLIPTextModel(CLIPTextConfig.from_dict(dict(config))), weights)
+    return _clip(CLIPTextModel(_clip_config(config)), weights)
 
 
 def projected_text_encoder(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> Any:
     """Return transformers' CLIPTextModelWithProjection with these weights; raises BadCheckpoint."""
-    from transformers import CLIPTextConfig, CLIPTextModelWithProjection
+    from transformers import CLIPTextModelWithProjection
 
-    return _clip(CLIPTextModelWithProjection(CLIPTextConfig.from_dict(dict(config))), weights)
+    return _clip(CLIPTextModelWithProjection(_clip_config(config)), weights)
+
+
+def _clip_config(config: Mapping[str, Any]) -> Any:
+    """Return transformers' CLIPTextConfig without a precision.
+
+    For a precision transformers changes PyTorch's default while it makes parts of a network, and then a
+    network that another thread is making has it too.
+    """
+    from transformers import CLIPTextConfig
+
+    precision = "dtype", "torch_dtype"
+    return CLIPTextConfig.from_dict({key: each for key, each in config.items() if key not in precision})
 
 
 def _clip(network: Any, weights: Mapping[str, Weights]) -> Any:
-    own = network.float().state_dict()  # parts of it have the precision that config.json names
+    own = network.state_dict()
     named = {name if name in own else PREFIX + name: tensor for name, tensor in weights.items()}
     return _filled(network, named, optional=("embeddings.position_ids", f"{PREFIX}embeddings.position_ids"))
 
