@@ -16,7 +16,7 @@ HOLDERS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 @dataclass(frozen=True)
 class Module:
-    """A file: `name` as it is imported, `text`, and its syntax tree."""
+    """A file: `name` as it is imported, `text`, its syntax tree and all nodes of that."""
 
     name: str
     text: str
@@ -24,6 +24,10 @@ class Module:
     @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        return tuple(ast.walk(self.tree))
 
 
 Modules = Mapping[str, Module]

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeGuard
 
 from scripts.source_modules import Module, Modules, imports, in_folder
 
@@ -89,7 +90,7 @@ def component_literals(modules: Modules) -> list[str]:
         f"{name} names {node.value}"
         for name, module in modules.items()
         if in_folder(name, "msd", "graph_rewrites") and not in_folder(name, *NAMED_IN)
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in COMPONENT_NAMES
     ]
 
@@ -116,7 +117,7 @@ def family_imports(modules: Modules) -> list[str]:
 
 def classes(module: Module) -> Iterator[ast.ClassDef]:
     """Yield the classes that a module defines, at any depth."""
-    return (node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef))
+    return (node for node in module.nodes if isinstance(node, ast.ClassDef))
 
 
 def duplicate_classes(modules: Modules) -> list[str]:
@@ -147,9 +148,9 @@ def positional_records(modules: Modules) -> list[str]:
     for name, module in modules.items():
         ours = {local for local, origin in _origins(module).items() if origin.partition(".")[0] in homes}
         ours |= {record for home, record in records if home == name}
-        for call, made in _constructions(module) if in_folder(name, *CODE) else ():
+        for call, made in _long_calls(module) if in_folder(name, *CODE) else ():
             first, last = made.partition(".")[0], made.rpartition(".")[2]
-            if first in ours and last in names and len(call.args) > POSITIONAL:
+            if first in ours and last in names:
                 wrong.append(f"{name} builds {last} with {len(call.args)} positional arguments")
     return wrong
 
@@ -157,7 +158,7 @@ def positional_records(modules: Modules) -> list[str]:
 def _origins(module: Module) -> dict[str, str]:
     """Return the origin of each imported name."""
     found = dict[str, str]()
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {alias.asname or alias.name: node.module for alias in node.names}
         elif isinstance(node, ast.Import):
@@ -165,21 +166,25 @@ def _origins(module: Module) -> dict[str, str]:
     return found
 
 
-def _constructions(module: Module) -> Iterator[tuple[ast.Call, str]]:
-    """Yield calls and the dotted names they call; `cls` is the enclosing class."""
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+def _long_calls(module: Module) -> Iterator[tuple[ast.Call, str]]:
+    """Yield calls with many positional arguments and the names they call; `cls` is the class around."""
+    for node in module.nodes:
+        if _is_long(node) and isinstance(node.func, ast.Name | ast.Attribute):
             yield node, ast.unparse(node.func)
     for owner in classes(module):
         for node in ast.walk(owner):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "cls":
+            if _is_long(node) and ast.unparse(node.func) == "cls":
                 yield node, owner.name
+
+
+def _is_long(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and len(node.args) > POSITIONAL
 
 
 def function_lengths(modules: Modules) -> Iterator[Measure]:
     """Yield the length of every function's body, without its docstring."""
     for name, module in modules.items():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 body = node.body[1:] if ast.get_docstring(node) is not None else node.body
                 lines = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
@@ -196,7 +201,7 @@ def duplicated_options(modules: Modules) -> list[str]:
     spelled: Counter[str] = Counter()
     for name, module in modules.items():
         if in_folder(name, "msd.cli"):
-            calls = (node for node in ast.walk(module.tree) if isinstance(node, ast.Call))
+            calls = (node for node in module.nodes if isinstance(node, ast.Call))
             spelled.update({ast.unparse(call) for call in calls if ast.unparse(call.func) == "click.option"})
     return [option for option, files in spelled.items() if files > 1]
 

@@ -62,10 +62,15 @@ class Selection:
 
 
 def _matches(pattern: str, test: str) -> bool:
-    """Return whether a test has the pattern's name, and in its parameters all the words behind that."""
+    """Return whether a test has the pattern's name, and in its parameters all the words behind that.
+
+    Of words that begin with a hyphen it has none.
+    """
     name, *words = pattern.split()
     found, _, parameters = test.partition("[")
-    return "::" not in pattern and found == name and all(word in parameters for word in words)
+    if "::" in pattern or found != name:
+        return False
+    return all((word.removeprefix("-") in parameters) != word.startswith("-") for word in words)
 
 
 @cache

@@ -154,7 +154,7 @@ def prints(modules: Modules) -> list[str]:
     wrong = []
     for name, module in modules.items():
         if in_folder(name, "graph_rewrites") or (in_folder(name, "msd") and not in_folder(name, "msd.cli")):
-            calls = [ast.unparse(n.func) for n in ast.walk(module.tree) if isinstance(n, ast.Call)]
+            calls = [ast.unparse(node.func) for node in module.nodes if isinstance(node, ast.Call)]
             wrong += [f"{name} calls {call}" for call in calls if call in ("print", "exit", "sys.exit")]
     return wrong
 
@@ -167,10 +167,17 @@ of multiprocessing forks a process whose threads may hold a lock.
 """
 
 
+def called(function: ast.expr) -> str | None:
+    """Return the last part of a called name."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else None
+
+
 def flaky_calls(modules: Modules) -> list[str]:
     wrong = []
     for name, module in modules.items():
-        calls = [ast.unparse(n.func).split(".")[-1] for n in ast.walk(module.tree) if isinstance(n, ast.Call)]
+        calls = [called(node.func) for node in module.nodes if isinstance(node, ast.Call)]
         wrong += [f"{name} calls {call}" for call in calls if call in FLAKY]
     return wrong
 

@@ -50,8 +50,9 @@ def test_every_stand_in_is_a_test_that_make_test_runs() -> None:
             place, _, test = pattern.rpartition("::")
             tree = ast.parse((ROOT / (place or file)).read_text("utf-8"))
             names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-            assert test.split()[0] in names, pattern
-            assert not place or Selection(table, frozenset()).is_quick(pattern), pattern
+            name, _, words = test.partition(" ")
+            assert name in names, pattern
+            assert not place or Selection(table, frozenset()).is_quick(f"{place}::{name}[{words}]"), pattern
             assert not (place and BUT in patterns), pattern
 
 
@@ -72,6 +73,10 @@ def test_what_make_test_runs_whole_takes_no_longer_than_people_wait() -> None:
         ("tests/test_e.py::test_one", True),
         ("tests/test_e.py::test_two[small-3]", True),
         ("tests/test_e.py::test_two[large-3]", False),
+        ("tests/test_f.py::test_one", True),
+        ("tests/test_f.py::test_two[small-3]", True),
+        ("tests/test_f.py::test_two[small-4]", False),
+        ("tests/test_f.py::test_two[large-4]", True),
     ],
 )
 def test_a_file_that_is_listed_runs_its_stand_ins_alone_unless_it_joins(test: str, is_quick: bool) -> None:
@@ -80,6 +85,7 @@ def test_a_file_that_is_listed_runs_its_stand_ins_alone_unless_it_joins(test: st
         "tests/test_c.py": ("tests/test_b.py::test_one",),
         "tests/test_d.py": ("test_two",),
         "tests/test_e.py": (BUT, "test_two large"),
+        "tests/test_f.py": (BUT, "test_two -large -3"),
     }
     selection = Selection(table, frozenset({"tests/test_d.py"}))
     assert selection.is_quick(test) == is_quick
