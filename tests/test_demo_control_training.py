@@ -9,9 +9,9 @@ import torch
 from msd.models.demo.captions import scenes
 from msd.models.demo.scenes import draw
 from msd.run.runtime.control_file import canny
-from scripts.demo_training import data, steering
-from scripts.demo_training.loop import TrainingRun
 from scripts.lab import train_demo_control
+from scripts.lab.demo_training import data, steering
+from scripts.lab.demo_training.loop import TrainingRun
 
 
 @pytest.fixture(scope="module")

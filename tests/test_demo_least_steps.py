@@ -13,7 +13,7 @@ from msd.bundle import file_facts
 from msd.cli.generate import generate
 from msd.models.demo import CHECKPOINT, score
 from msd.models.demo.least_steps import LEAST_STEPS, UNET_SHA256, XL_UNET_SHA256
-from scripts.demo_xl_checkpoint import TRAINED
+from scripts.lab.demo_xl_checkpoint import TRAINED
 
 LEAST = LEAST_STEPS[UNET_SHA256]
 CAPTION = "two red circles on the left over a striped blue background"

@@ -15,10 +15,10 @@ from safetensors import safe_open
 from msd.models.demo import CHECKPOINT
 from msd.models.demo.captions import parse
 from msd.models.demo.scenes import draw
-from scripts.demo_training import data
-from scripts.demo_training.autoencoding import normalised
-from scripts.demo_training.loop import OutOfTime, TrainingRun, load, save, train
-from scripts.demo_training.recipe import FULL, SMOKE, Stage
+from scripts.lab.demo_training import data
+from scripts.lab.demo_training.autoencoding import normalised
+from scripts.lab.demo_training.loop import OutOfTime, TrainingRun, load, save, train
+from scripts.lab.demo_training.recipe import FULL, SMOKE, Stage
 
 ROOT = Path(__file__).parent.parent
 STAGE = Stage(steps=40, batch=4, rate=0.1, warmup=3, average=0.9)
@@ -108,7 +108,7 @@ def test_the_recipe_is_the_one_in_the_training_record():
 def smoke(folder, *more):
     command = [
         sys.executable,
-        "scripts/train_demo.py",
+        "scripts/lab/train_demo.py",
         "--smoke",
         "--state",
         folder / "state",

@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from msd.models.demo import CHECKPOINT
 from msd.models.demo.captions import captions
-from scripts.demo_training import data
-from scripts.demo_training.vocabulary import END, LENGTH, START, byte_letters, grow, write
+from scripts.lab.demo_training import data
+from scripts.lab.demo_training.vocabulary import END, LENGTH, START, byte_letters, grow, write
 from tests.late import transformers
 
 

@@ -24,9 +24,8 @@ from msd.models.demo.captions import captions
 from msd.models.demo.least_steps import LEAST_STEPS, XL_UNET_SHA256
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runners.random_inputs import random_inputs
-from scripts import demo_xl_checkpoint
-from scripts.demo_xl_checkpoint import TRAINED
-from scripts.lab import measure_demo_xl
+from scripts.lab import demo_xl_checkpoint, measure_demo_xl
+from scripts.lab.demo_xl_checkpoint import TRAINED
 from scripts.lab.measure_demo import figures
 from tests.shared import shared_folder
 

@@ -9,11 +9,11 @@ import torch
 
 from msd.conversion.sources.formats import open_checkpoint
 from msd.models.demo import CHECKPOINT
-from scripts.demo_training import data, xl_architecture, xl_denoising
-from scripts.demo_training.framing import SIDES, framed
-from scripts.demo_training.loop import TrainingRun
-from scripts.demo_training.recipe import Stage
 from scripts.lab import train_demo_xl
+from scripts.lab.demo_training import data, xl_architecture, xl_denoising
+from scripts.lab.demo_training.framing import SIDES, framed
+from scripts.lab.demo_training.loop import TrainingRun
+from scripts.lab.demo_training.recipe import Stage
 from tests.late import diffusers
 
 END = 665

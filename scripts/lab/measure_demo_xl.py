@@ -1,6 +1,6 @@
 """Measure the small Stable Diffusion XL of the demo's scenes, converted: how many attributes images show.
 
-    python -m scripts.demo_xl_checkpoint build/demo-xl
+    python -m scripts.lab.demo_xl_checkpoint build/demo-xl
     msd-convert build/demo-xl -o build/xl/float32 --recipe float32
     msd-convert build/demo-xl -o build/xl/gpu-w8
     msd-convert build/demo-xl -o build/xl/gpu-w4 --recipe gpu-w4

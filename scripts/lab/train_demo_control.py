@@ -22,12 +22,12 @@ import torch
 from msd.models.demo import CHECKPOINT, score
 from msd.models.demo.captions import caption, scenes
 from msd.models.demo.scenes import Picture, draw
-from scripts.demo_training import architecture, data, export, steering, vocabulary
-from scripts.demo_training.loop import TrainingRun
-from scripts.demo_training.recipe import Stage, TrainingRecipe
+from scripts.lab.demo_training import architecture, data, export, steering, vocabulary
+from scripts.lab.demo_training.loop import TrainingRun
+from scripts.lab.demo_training.recipe import Stage, TrainingRecipe
 from scripts.lab.edge_overlap import REACH, overlap
+from scripts.lab.train_demo import versions
 from scripts.lab.train_second_demo import latents_of
-from scripts.train_demo import versions
 
 STEPS, GUIDANCE, BATCH = 20, 7.5, 40
 FULL = TrainingRecipe(

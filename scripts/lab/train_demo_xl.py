@@ -20,14 +20,14 @@ import torch
 
 from msd.models.demo import CHECKPOINT
 from msd.models.demo.captions import captions
-from scripts.demo_training import data, export, vocabulary, xl_architecture, xl_denoising
-from scripts.demo_training.framing import framed
-from scripts.demo_training.loop import TrainingRun
-from scripts.demo_training.recipe import Stage, TrainingRecipe
-from scripts.demo_xl_checkpoint import add_shared
+from scripts.lab.demo_training import data, export, vocabulary, xl_architecture, xl_denoising
+from scripts.lab.demo_training.framing import framed
+from scripts.lab.demo_training.loop import TrainingRun
+from scripts.lab.demo_training.recipe import Stage, TrainingRecipe
+from scripts.lab.demo_xl_checkpoint import add_shared
 from scripts.lab.measure_demo import draw, figures
+from scripts.lab.train_demo import versions
 from scripts.lab.train_second_demo import latents_of
-from scripts.train_demo import versions
 
 ENCODERS = "text_encoder", "text_encoder_2"
 FULL = TrainingRecipe(

@@ -18,10 +18,10 @@ import torch
 
 from msd.models.demo import CHECKPOINT
 from msd.models.demo.scenes import Picture
-from scripts.demo_training import architecture, autoencoding, data, export, vocabulary
-from scripts.demo_training.loop import TrainingRun
-from scripts.demo_training.recipe import Stage, TrainingRecipe
-from scripts.train_demo import second_stage, versions
+from scripts.lab.demo_training import architecture, autoencoding, data, export, vocabulary
+from scripts.lab.demo_training.loop import TrainingRun
+from scripts.lab.demo_training.recipe import Stage, TrainingRecipe
+from scripts.lab.train_demo import second_stage, versions
 
 TEXT_WIDTH = 96
 FULL = TrainingRecipe(

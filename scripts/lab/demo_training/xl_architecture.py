@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from scripts.demo_training.architecture import LATENT
-from scripts.demo_training.vocabulary import LENGTH
+from scripts.lab.demo_training.architecture import LATENT
+from scripts.lab.demo_training.vocabulary import LENGTH
 
 FIRST_WIDTH, SECOND_WIDTH = 64, 128
 SIZE_WIDTH = 32

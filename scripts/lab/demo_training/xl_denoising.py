@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from scripts.demo_training.denoising import batches
-from scripts.demo_training.loop import TrainingRun, train
-from scripts.demo_training.recipe import Stage, TrainingRecipe
+from scripts.lab.demo_training.denoising import batches
+from scripts.lab.demo_training.loop import TrainingRun, train
+from scripts.lab.demo_training.recipe import Stage, TrainingRecipe
 
 _UNTIMED, _TIMED = 15, 40
 """Steps that compile and warm up, and those by which the pace is known."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from scripts.demo_training.recipe import Stage
+from scripts.lab.demo_training.recipe import Stage
 
 Say = Callable[[str], None]
 _REPORT_EVERY = 250

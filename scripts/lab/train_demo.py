@@ -1,6 +1,6 @@
 """Train the demo checkpoint: draw scenes, fit the VAE, then U-Net and text encoder, and write the folder.
 
-    python scripts/train_demo.py --state STATE --out msd/models/demo/checkpoint
+    python scripts/lab/train_demo.py --state STATE --out msd/models/demo/checkpoint
 
 One GPU is enough (minutes); `--smoke` runs all of the code on a CPU. After an interruption, the same
 command resumes from the last file in STATE.
@@ -23,9 +23,9 @@ import torch
 from msd.models.demo.captions import scenes
 from msd.models.demo.scenes import draw
 from msd.models.demo.scorer import read
-from scripts.demo_training import architecture, autoencoding, data, denoising, export, vocabulary
-from scripts.demo_training.loop import OutOfTime, TrainingRun, load, save
-from scripts.demo_training.recipe import FULL, SMOKE, TrainingRecipe
+from scripts.lab.demo_training import architecture, autoencoding, data, denoising, export, vocabulary
+from scripts.lab.demo_training.loop import OutOfTime, TrainingRun, load, save
+from scripts.lab.demo_training.recipe import FULL, SMOKE, TrainingRecipe
 
 
 def versions(device: str) -> dict[str, str]:

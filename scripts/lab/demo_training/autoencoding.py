@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from scripts.demo_training.loop import TrainingRun, train
-from scripts.demo_training.recipe import TrainingRecipe
+from scripts.lab.demo_training.loop import TrainingRun, train
+from scripts.lab.demo_training.recipe import TrainingRecipe
 
 
 def normalised(pictures: Any) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from scripts.demo_training.loop import TrainingRun, train
-from scripts.demo_training.recipe import TrainingRecipe
+from scripts.lab.demo_training.loop import TrainingRun, train
+from scripts.lab.demo_training.recipe import TrainingRecipe
 
 
 def _loss(parts: Any, noisy: Any, wanted: Any, timesteps: Any, ids: Any, weight: Any) -> Any:

@@ -1,6 +1,6 @@
 """Write the small Stable Diffusion XL of the demo's scenes as a folder that diffusers and msd-convert read.
 
-    python -m scripts.demo_xl_checkpoint build/demo-xl
+    python -m scripts.lab.demo_xl_checkpoint build/demo-xl
 
 The trained networks are scripts/demo_xl; what they share with the demo is added.
 """
@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 import click
 
 from msd.models.demo import CHECKPOINT
-from scripts.demo_training import vocabulary, xl_architecture
+from scripts.lab.demo_training import vocabulary, xl_architecture
 
-TRAINED = Path(__file__).parent / "demo_xl"
+TRAINED = Path(__file__).parent.parent / "demo_xl"
 INDEX = {
     "_class_name": "StableDiffusionXLPipeline",
     "_diffusers_version": version("diffusers"),

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from msd.models.demo.captions import Scene, Split, caption, captions, scenes
 from msd.models.demo.scenes import SIZE, Picture, draw
 from msd.run.runtime.control_file import canny
-from scripts.demo_training.recipe import TrainingRecipe
-from scripts.demo_training.vocabulary import LENGTH, Vocabulary, grow
+from scripts.lab.demo_training.recipe import TrainingRecipe
+from scripts.lab.demo_training.vocabulary import LENGTH, Vocabulary, grow
 
 _CHUNK = 500
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scripts.demo_training.vocabulary import LENGTH
+from scripts.lab.demo_training.vocabulary import LENGTH
 
 TEXT_WIDTH = 128
 PICTURE = 128

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from scripts.demo_training.denoising import batches
-from scripts.demo_training.loop import TrainingRun, train
-from scripts.demo_training.recipe import TrainingRecipe
+from scripts.lab.demo_training.denoising import batches
+from scripts.lab.demo_training.loop import TrainingRun, train
+from scripts.lab.demo_training.recipe import TrainingRecipe
 
 HINT_WIDTHS = 16, 32, 64, 96
 """Of the hint's layers; Stable Diffusion's are 16, 32, 96 and 256, for wider U-Nets."""
