@@ -146,6 +146,6 @@ def test_any_prompt_gets_sentences_of_one_line_each_once(clip: Tokenizer, prompt
 def test_long_prompts_are_looked_through_in_no_time(sign: str, clip: Tokenizer) -> None:
     prompt = (sign * 20_000)[:20_000]
     prompts = [tokenize(clip, "a"), tokenize(clip, "a")]
-    started = time.perf_counter()
+    started = time.thread_time()  # which other processes do not lengthen
     request_remarks(Request(prompt), WEIGHTED, clip, prompts)
-    assert time.perf_counter() - started < 2
+    assert time.thread_time() - started < 2
