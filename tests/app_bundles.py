@@ -26,7 +26,7 @@ from msd.bundle import (
 from msd.conversion.sources.clip_tokenizer import clip_tokenizer
 from msd.export.app.manifest import describe, write_manifest
 from msd.graph import tflite
-from msd.graph.ir import Graph, Model
+from msd.graph.ir import Graph, Model, Tensor
 from msd.run.runners.engine import Engine
 from msd.tensor_spec import TensorSpec
 from tests.clip_files import write_tokenizer
@@ -131,12 +131,12 @@ def _write(
     folder: Path, name: str, inputs: dict[str, tuple[int, ...]], output: tuple[str, tuple[int, ...]]
 ) -> ConvertedFile:
     path = folder / f"{name}.tflite"
-    tflite.write(Model([Graph()], description=name * 1000), path)
-    facts = file_facts(path)
     ports = [TensorSpec(n, s, "int32" if n == "tokens" else "float32", "") for n, s in inputs.items()]
-    return ConvertedFile(
-        path.name, facts.sha256, facts.bytes, 1, tuple(ports), (TensorSpec(*output, "float32", ""),)
-    )
+    result = TensorSpec(*output, "float32", "")
+    tensors = [Tensor(each.name, each.shape, each.dtype.upper()) for each in (*ports, result)]
+    tflite.write(Model([Graph(tensors[:-1], tensors[-1:])], description=name * 1000), path)
+    facts = file_facts(path)
+    return ConvertedFile(path.name, facts.sha256, facts.bytes, 1, tuple(ports), (result,))
 
 
 @dataclass(frozen=True)
@@ -144,16 +144,25 @@ class Sums:
     """A session that computes in float64 and rounds once."""
 
     name: str
-    output: TensorSpec
+    file: ConvertedFile
+
+    @property
+    def inputs(self) -> dict[str, TensorSpec]:
+        return {spec.name: spec for spec in self.file.inputs}
+
+    @property
+    def outputs(self) -> dict[str, TensorSpec]:
+        return {spec.name: spec for spec in self.file.outputs}
 
     def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         made = NETWORKS[self.name](**inputs)
-        return {self.output.name: made.reshape(self.output.shape).astype(np.float32)}
+        (output,) = self.file.outputs
+        return {output.name: made.reshape(output.shape).astype(np.float32)}
 
 
 @contextmanager
 def _load(self: Engine, path: Path) -> Iterator[Sums]:
-    yield Sums(path.stem, open_bundle(path.parent).component(path.stem).outputs[0])
+    yield Sums(path.stem, open_bundle(path.parent).component(path.stem))
 
 
 def draw_with_sums(monkeypatch: Any) -> None:

@@ -97,6 +97,61 @@ def test_what_is_slower_than_allowed_ends_with_3(
     assert ("unet on litert-cpu takes 0.91 times as long (allowed: 0.8)" in result.stderr) == (code == 3)
 
 
+@pytest.mark.parametrize(("problem", "code"), [(KeyboardInterrupt(), 130), (NoDelegate("no adapter"), 1)])
+def test_what_ends_it_loses_no_measurement(
+    problem: BaseException,
+    code: int,
+    clockwork: None,
+    bundle_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    measured = bench_run.measure
+
+    def until_the_decoder(bundles: Any, component: str, *rest: Any) -> list[Measurement]:
+        if component == "vae_decoder":
+            raise problem
+        return measured(bundles, component, *rest)
+
+    monkeypatch.setattr(bench_run, "measure", until_the_decoder)
+    output = tmp_path / "bench.json"
+    result = run(bundle_folder, "--json", "-o", output)
+    assert (result.exit_code, result.stdout, output.exists()) == (code, "", False)
+    table, _, rest = result.stderr.partition("stopped: ")
+    assert f"{bundle_folder}, " in table
+    assert "250 ms" in table
+    assert "2.00 s" in table
+    assert "VAE decoder" not in table
+    assert "nothing is written" in rest
+
+
+def test_nothing_is_said_of_a_benchmark_that_ends_before_its_first_measurement(
+    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(*ignored: Any) -> list[Measurement]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench_run, "measure", ended)
+    result = run(bundle_folder)
+    assert (result.exit_code, "stopped" in result.stderr) == (130, False)
+
+
+@pytest.mark.usefixtures("clockwork")
+def test_a_result_that_cannot_be_written_is_still_printed(
+    bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, measured = tmp_path / "bench.json", bench_run.measure
+
+    def written_meanwhile(*arguments: Any) -> list[Measurement]:
+        output.write_text("mine")
+        return measured(*arguments)
+
+    monkeypatch.setattr(bench_run, "measure", written_meanwhile)
+    result = run(bundle_folder, "--draw", 0, "--json", "-o", output)
+    assert (result.exit_code, output.read_text()) == (1, "mine")
+    assert len(json.loads(result.stdout)["bundles"][0]["measurements"]) == 3
+
+
 @pytest.mark.usefixtures("clockwork")
 def test_a_result_is_written_and_not_overwritten(bundle_folder: Path, tmp_path: Path) -> None:
     output = tmp_path / "bench.json"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from msd.cli import compare as cli
 from msd.cli import msd
+from msd.errors import BadModelFile
 from msd.files import schema
 from msd.models.demo import CHECKPOINT
 from msd.train.comparison.result import ComparisonResult
@@ -144,3 +148,76 @@ def test_a_file_without_prompts_and_a_folder_without_a_model_are_refused(
     prompts.write_text("# none\n")
     result = run(bundle_folder, bundle_folder, "--prompts", prompts)
     assert (result.exit_code, "has no prompt" in result.stderr) == (1, True)
+
+
+def interrupted_at(letter: str, done: int, problem: BaseException) -> Callable[[], Any]:
+    """Return a progress bar that raises `problem` in a column, once that many of its steps are done."""
+
+    @contextmanager
+    def progress() -> Iterator[Callable[[str, int, int], None]]:
+        def on_column(label: str, now: int, total: int) -> None:
+            if label.startswith(letter) and now >= done:
+                raise problem
+
+        yield on_column
+
+    return progress
+
+
+@pytest.mark.parametrize(("problem", "code"), [(KeyboardInterrupt(), 130), (BadModelFile("a bad file"), 1)])
+def test_what_ends_it_keeps_the_images_that_were_made(
+    problem: BaseException,
+    code: int,
+    bundle_folder: Path,
+    prompts: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = (bundle_folder, bundle_folder, "--prompts", prompts, *FEW, "-o", tmp_path / "report")
+    monkeypatch.setattr(cli, "column_progress", interrupted_at("B", 5, problem))
+    ended = run(*options, "--json", "--at-least", 900)
+    assert (ended.exit_code, ended.stdout) == (code, "")
+    assert "2 prompts, seeds from 0; distances from A at 3 steps" in ended.stderr
+    kept = json.loads((tmp_path / "report" / "stopped" / "result.json").read_text())
+    assert [*violations(kept, schema.document(ComparisonResult))] == []
+    assert sorted(path.name for path in (tmp_path / "report").rglob("*")) == [
+        *("result.json", "sheet.png", "stopped")
+    ]
+    monkeypatch.undo()
+    whole = run(*options, "--limit", 2, "--json", "--force")
+    assert whole.exit_code == 0
+    assert [path.name for path in (tmp_path / "report").iterdir() if path.is_dir()] == []
+    for part, column in zip(kept["columns"], json.loads(whole.stdout)["columns"], strict=True):
+        assert (part["images"], part["distance"]) == (column["images"], column["distance"])
+
+
+def test_an_end_in_the_first_model_tells_of_it_alone(
+    bundle_folder: Path, prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = (bundle_folder, bundle_folder, "--prompts", prompts, *FEW)
+    monkeypatch.setattr(cli, "column_progress", interrupted_at("A", 4, KeyboardInterrupt()))
+    ended = run(*options)
+    assert ended.exit_code == 130
+    assert "1 prompt, seeds from 0" in ended.stderr
+    assert f"A: {bundle_folder}" in ended.stderr
+    assert "B: " not in ended.stderr
+    monkeypatch.setattr(cli, "column_progress", interrupted_at("A", 1, KeyboardInterrupt()))
+    assert "stopped" not in run(*options).stderr
+
+
+def test_a_report_that_cannot_be_written_is_still_printed(
+    bundle_folder: Path, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "report"
+
+    @contextmanager
+    def appears() -> Iterator[None]:
+        yield
+        output.mkdir()
+        (output / "mine").touch()
+
+    monkeypatch.setattr(cli, "column_progress", appears)
+    ended = run(bundle_folder, bundle_folder, "--prompts", prompts, *FEW, "--json", "-o", output)
+    assert (ended.exit_code, "--force replaces it" in ended.stderr) == (1, True)
+    assert json.loads(ended.stdout)["prompts"] == 3
+    assert [path.name for path in output.iterdir()] == ["mine"]

@@ -16,6 +16,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from msd.cli import msd
+from msd.errors import OutputUnwritable
+from msd.measure.regress import report_folder
 from tests.test_regress_views import cases
 
 ROOT = Path(__file__).parent.parent
@@ -117,6 +119,19 @@ def test_a_broken_threshold_is_exit_code_3_and_named(
     assert "1 threshold broken" in (report / "index.html").read_text()
     assert [len(case) for case in cases(junit.read_text())] == [1, 0, 0]
     assert json.loads((report / "result.json").read_text()) == found
+
+
+def test_a_report_that_cannot_be_written_is_still_printed(
+    guarded: Path, bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*ignored: Any) -> None:
+        raise OutputUnwritable("the disk is full")
+
+    monkeypatch.setattr(report_folder, "write_report", full)
+    result = run(guarded, bundle_folder, "--json", "-o", tmp_path / "report")
+    assert (result.exit_code, "error: the disk is full" in result.stderr) == (1, True)
+    assert "2 images in " in result.stderr
+    assert len(json.loads(result.stdout)["pictures"]) == 2
 
 
 def test_goldens_may_be_elsewhere(guarded: Path, bundle_folder: Path, tmp_path: Path) -> None:

@@ -101,6 +101,29 @@ def test_a_checkpoint_has_a_component_for_each_controlnet(folder: Path) -> None:
     assert [job.family.component(name).title for name in controls] == ["ControlNet canny", "ControlNet depth"]
 
 
+@pytest.mark.parametrize("form", ["folder", "control_v11p.safetensors"])
+@pytest.mark.parametrize("fused", [False, True])
+def test_an_untrained_controlnet_is_said_to_steer_nothing(
+    form: str, fused: bool, folder: Path, tmp_path: Path
+) -> None:
+    unet = diffusers.UNet2DConditionModel.from_pretrained(folder / "sd15" / "unet")
+    untrained = diffusers.ControlNetModel.from_unet(unet, **controlnets.OF_SD15)
+    path = tmp_path / form
+
+    def written() -> Path:
+        if form == "folder":
+            untrained.save_pretrained(path)
+            return path
+        return controlnets.write_file(path, untrained)
+
+    said = f"{written()} steers nothing: its zero convolutions are all 0, as before a ControlNet's training"
+    assert said in opened(folder, (path, "x"), fuse_control=fused).checkpoint.remarks
+    with torch.no_grad():
+        untrained.controlnet_mid_block.bias[3] = 1e-3
+    written()
+    assert said not in opened(folder, (path, "x"), fuse_control=fused).checkpoint.remarks
+
+
 def test_without_controlnets_the_networks_are_as_they_were(folder: Path) -> None:
     job = opened(folder)
     assert type(job.checkpoint.configs["unet"]).__name__ == "UNetConfig"

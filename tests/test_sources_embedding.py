@@ -226,6 +226,15 @@ def test_refuses_damaged_files_and_values(folder: Path, tmp_path: Path) -> None:
         table_of(found)
 
 
+def test_vectors_of_zeros_are_said(folder: Path, tmp_path: Path) -> None:
+    path, other = tmp_path / "x.safetensors", tmp_path / "y.safetensors"
+    save_file({"<cat>": VECTORS * 0}, path)
+    save_file({"<dog>": torch.cat([VECTORS[:1], VECTORS[1:] * 0])}, other)
+    found = add(open_folder(folder), [(path, None), (other, None)])
+    before = open_folder(folder).remarks
+    assert found.remarks == (*before, f"{path} says nothing: the vectors of its token '<cat>' are all 0")
+
+
 def test_a_pickle_that_names_code_is_refused(folder: Path, tmp_path: Path) -> None:
     automatic1111(tmp_path / "x.pt", VECTORS, shutil.rmtree)  # type: ignore[arg-type]
     with pytest.raises(BadCheckpoint, match="rmtree"):

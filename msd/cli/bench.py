@@ -23,7 +23,7 @@ from msd.cli.backend_choice import (
 )
 from msd.cli.command import CHECK_FAILED, Command, Failure, console
 from msd.cli.options import FOLDER
-from msd.cli.plain import escape, say_json
+from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import benchmark_progress
 from msd.cli.tables import print_table
 from msd.files.targets import require_writable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from msd.bundle import Bundle, ImageSize
     from msd.gpu.gpu_api import GpuApi
     from msd.measure.bench.result import Benchmark
-    from msd.measure.bench.run import BenchSettings, OnProgress
+    from msd.measure.bench.run import BenchSettings, OnProgress, OnStopped
     from msd.run.runners.runner import Precision
     from msd.run.runtime.execution import Execution
 
@@ -200,15 +200,16 @@ def bench(
         require_writable(output, force)
     stderr = console(0, stderr=True)
     opened = [open_bundle(folder, verify) for folder in (bundle, other) if folder]
+    stopped: list[Benchmark] = []
     with ExitStack() as stack:
+        stack.callback(_print_stopped, stopped, opened)
         picked = [stack.enter_context(one_size(each, size)) for each in opened]
         on_progress = stack.enter_context(benchmark_progress(stderr))
-        result = _result(picked, settings, measured, on_progress)
-    names = zip(result.bundles, opened, strict=True)
-    result = replace(result, bundles=tuple(replace(each, bundle=str(b.folder)) for each, b in names))
+        result = _result(picked, settings, measured, on_progress, stopped.append)
+    result = _as_given(result, opened)
+    _print(result, as_json)
     if output:
         _write(result, output, force)
-    _print(result, as_json)
     _require_measured(result)
     _require_fast(result, fail_slower, stderr)
 
@@ -224,7 +225,11 @@ def _refuse_useless(measured: Path | None, components: Sequence[str], draw: int)
 
 
 def _result(
-    bundles: Sequence[Bundle], settings: BenchSettings, measured: Path | None, on_progress: OnProgress
+    bundles: Sequence[Bundle],
+    settings: BenchSettings,
+    measured: Path | None,
+    on_progress: OnProgress,
+    on_stopped: OnStopped,
 ) -> Benchmark:
     """Return what a browser measured of the first bundle, or else what is measured now of all of them."""
     from msd.measure.bench.browser import browser_benchmark
@@ -234,20 +239,37 @@ def _result(
     command = shlex.join(["msd", *sys.argv[1:]])
     if measured:
         return browser_benchmark(bundles[0], load_browser_verdict(measured), command, settings.steps)
-    return benchmark(bundles, settings, command, on_progress)
+    return benchmark(bundles, settings, command, on_progress, on_stopped)
+
+
+def _as_given(benchmark: Benchmark, bundles: Sequence[Bundle]) -> Benchmark:
+    """Return a benchmark of one size of `bundles` under the names of their own folders."""
+    pairs = zip(benchmark.bundles, bundles, strict=True)
+    return replace(benchmark, bundles=tuple(replace(each, bundle=str(b.folder)) for each, b in pairs))
+
+
+def _print_stopped(stopped: Sequence[Benchmark], bundles: Sequence[Bundle]) -> None:
+    """Print on stderr what was measured before something ended the benchmark."""
+    for benchmark in stopped:
+        _print_tables(_as_given(benchmark, bundles), console(WIDTH, stderr=True))
+        say("stopped: the tables have what was measured until then, and nothing is written", err=True)
 
 
 def _print(benchmark: Benchmark, as_json: bool) -> None:
-    from rich import box
-    from rich.table import Table
-
     from msd.measure.bench.result import dump_benchmark
-    from msd.measure.bench.table import remarks, tables
 
     if as_json:
         say_json(dump_benchmark(benchmark))
-        return
-    out = console(WIDTH)
+    else:
+        _print_tables(benchmark, console(WIDTH))
+
+
+def _print_tables(benchmark: Benchmark, out: Console) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from msd.measure.bench.table import remarks, tables
+
     for table in tables(benchmark):
         styled = Table(*table.columns, title=escape(table.title), title_justify="left", box=box.SIMPLE)
         for row in table.rows:

@@ -86,9 +86,9 @@ def blocks(
             on_progress,
             command_line(),
         )
+    say_json(dump(report)) if as_json else _print_report(report)
     if plot:
         save_plot(report, plot, force)
-    say_json(dump(report)) if as_json else _print_report(report)
     low = {name: p.median_db for name, p in report.components.items() if p.median_db < (fail_below or -1e9)}
     for name, median in low.items():
         say(f"{name}: the median of {median:.1f} dB is below {fail_below:g} dB", err=True)

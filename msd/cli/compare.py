@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,10 @@ from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import column_progress
 from msd.cli.tables import print_table
+from msd.errors import MsdError
 
 if TYPE_CHECKING:
+    from msd.train.comparison.compare import Comparison
     from msd.train.comparison.result import Column, ComparisonResult, ImageDistance
 
 WIDTH = 100
@@ -119,7 +122,10 @@ def compare(
     _refuse_unused(a, b, output)
     if output:
         require_replaceable(output, force)
-    with column_progress() as on_column:
+    stopped: list[Comparison] = []
+    with ExitStack() as stack:
+        stack.callback(_keep_stopped, stopped, output)
+        on_column = stack.enter_context(column_progress())
         comparison = compare_models(
             ComparedModel(a, backend=backend, **model_a),
             ComparedModel(b, backend=backend, **model_b),
@@ -129,17 +135,32 @@ def compare(
             clip=clip,
             at_least_db=at_least,
             on_column=on_column,
+            on_stopped=stopped.append,
         )
+    _print_result(comparison.result)
+    if as_json:
+        say_json(dump(comparison.result))
     if output:
         require_replaceable(output, force)  # it may have appeared while images were generated
         write_report(comparison, output)
-    _print_result(comparison.result)
-    if output:
         say(f"wrote {output}: sheet.png and result.json", err=True)
-    if as_json:
-        say_json(dump(comparison.result))
     if comparison.result.broken:
         raise SystemExit(CHECK_FAILED)
+
+
+def _keep_stopped(stopped: Sequence[Comparison], output: Path | None) -> None:
+    """Print, and write to a folder in `output`, what was there when something ended the comparison."""
+    from msd.train.comparison.report_folder import STOPPED, write_report
+
+    for comparison in stopped:
+        _print_result(comparison.result)
+        say("stopped: the table has the images that were made until then", err=True)
+        try:
+            if output:
+                write_report(comparison, output / STOPPED)
+                say(f"wrote {output / STOPPED}: sheet.png and result.json", err=True)
+        except MsdError as problem:  # the exit code is that of what ended the comparison
+            say(f"error: {problem}", err=True)
 
 
 def _print_result(result: ComparisonResult) -> None:
@@ -153,8 +174,9 @@ def _print_result(result: ComparisonResult) -> None:
     for name, cells in _rows(result):
         table.add_row(name, *map(escape, cells))
     print_table(out, table)
-    for letter, column in zip("AB", (result.columns[0], result.other), strict=True):
-        say(f"{letter}: {column.model}", err=True)
+    models = {column.label[0]: column.model for column in result.columns}  # "A, 20 steps"
+    for letter, model in models.items():
+        say(f"{letter}: {model}", err=True)
     steps, prompts = result.columns[0].steps, result.prompts
     of = f"{prompts} prompt{'s' * (prompts > 1)}, seeds from {result.seed}"
     say(f"{of}; distances from A at {steps} step{'s' * (steps > 1)} are medians", err=True)

@@ -37,6 +37,7 @@ class ExportRequest:
         """Open the bundle of one size; refuses to choose among several: an app is built for one."""
         from msd.bundle import open_bundle
         from msd.conversion.sizes.pick import one_size
+        from msd.run.runtime.ports import require_listed_ports
 
         bundle = open_bundle(self.bundle, verify=verify)
         sizes = bundle.manifest.configuration.sizes
@@ -44,6 +45,7 @@ class ExportRequest:
             has = " or ".join(map(str, sizes))
             raise click.UsageError(f"An app has one size of images: choose --size {has}.")
         with one_size(bundle, self.size) as picked:
+            require_listed_ports(picked)
             say_least_steps(picked, min(self.steps or [picked.manifest.images.steps]))
             yield picked
 

@@ -112,8 +112,8 @@ def kernels(
         benchmark_progress(console(0, stderr=True)) as on_progress,
     ):
         report = measure_kernels(files, settings, command, on_progress)
-    _write(report, output, page, trace, force)
     _print(report, as_json)
+    _write(report, output, page, trace, force)
 
 
 @contextmanager

@@ -91,12 +91,12 @@ def regress(
     comparison = guard(parsed_suite, pipeline, folder)
     with step_progress() as on_step:
         regression = comparison.regress(on_step)
-    _write(parsed_suite, regression, output, junit, force)
     _print_result(regression.result)
     if as_json:
         from msd.files.schema import dump
 
         say_json(dump(regression.result))
+    _write(parsed_suite, regression, output, junit, force)
     if regression.result.broken:
         raise SystemExit(CHECK_FAILED)
 

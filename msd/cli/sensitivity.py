@@ -121,9 +121,11 @@ def sensitivity(
             folder,
             on_progress,
         )
+        say_json(dump(result)) if as_json else _print_result(result)
         with atomic_write(output, force) as temporary:
             shutil.copyfile(written / output.name, temporary)
-    say_json(dump(result)) if as_json else _print_result(result, output)
+    if not as_json:
+        say(f"{output}: for {result.target}")
 
 
 def _measure_and_write(
@@ -193,7 +195,7 @@ def _settings(components: tuple[str, ...]) -> Settings:
     return Settings(graph_rewrites.load(), components=components)
 
 
-def _print_result(result: Sensitivity, output: Path) -> None:
+def _print_result(result: Sensitivity) -> None:
     """Print each network's blocks with the error of the result in each format, and the chosen format."""
     from rich.table import Table
 
@@ -217,7 +219,6 @@ def _print_result(result: Sensitivity, output: Path) -> None:
             f"{component}: {outcome.bytes / 1e6:.2f} MB (expected {expected.bytes / 1e6:.2f}), "
             f"{decibels(outcome.snr_db)} dB (expected {decibels(expected.snr_db)})"
         )
-    say(f"{output}: for {result.target}")
 
 
 def _cost(noise: float) -> str:

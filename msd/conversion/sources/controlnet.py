@@ -29,6 +29,8 @@ from msd.models.networks import read_config
 
 KINDS = "a folder of diffusers' ControlNetModel, or a file with one"
 EMBEDDING = "controlnet_cond_embedding"
+ZERO_CONVOLUTIONS = "controlnet_down_blocks.", "controlnet_mid_block."
+"""The layers that give a ControlNet's residuals; zeros until it is trained (arXiv 2302.05543)."""
 LORA = "lora_controlnet"
 """A tensor of Stability AI's Control-LoRA, which holds changes of the U-Net's weights."""
 
@@ -47,8 +49,9 @@ def add_controls(
 ) -> Checkpoint:
     """Return the checkpoint with ControlNets, each with its name or None for that of its file.
 
-    Its U-Net then takes their residuals, or has them inside if `fused`. Reads only headers, and downloads
-    what is an id on Hugging Face. Raises BadConfig for a checkpoint with networks of keras-cv or of a family
+    Its U-Net then takes their residuals, or has them inside if `fused`. Reads only headers, beside zero
+    convolutions up to the first that is none any more, and downloads what is an id on Hugging Face; remarks
+    say of one that is not trained. Raises BadConfig for a checkpoint with networks of keras-cv or of a family
     without ControlNets, and for impossible names; BadCheckpoint, naming the path, for anything else than a
     ControlNet, and for one of another model.
     """
@@ -137,8 +140,17 @@ def _with(checkpoint: Checkpoint, component: Component, path: Path, unet: UNetCo
         files={**checkpoint.files, **files},
         weight_files={**checkpoint.weight_files, component.name: tuple(files)},
         replaced=(*checkpoint.replaced, component.name),
-        remarks=(*checkpoint.remarks, *([opened.remark] if opened.remark else [])),
+        remarks=(*checkpoint.remarks, *_remarks(path, opened)),
     )
+
+
+def _remarks(path: Path, opened: _ControlNet) -> Iterator[str]:
+    """Yield what is not read of a ControlNet, and where it steers nothing."""
+    if opened.remark:
+        yield opened.remark
+    last = [weights for name, weights in opened.tensors.items() if name.startswith(ZERO_CONVOLUTIONS)]
+    if last and not any(weights.load().any() for weights in last):
+        yield f"{path} steers nothing: its zero convolutions are all 0, as before a ControlNet's training"
 
 
 def _opened(path: Path, part: Part) -> _ControlNet:

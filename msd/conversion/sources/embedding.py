@@ -7,7 +7,7 @@ encoder as in diffusers' `load_textual_inversion`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -74,7 +74,7 @@ class Inversion:
 def add(checkpoint: Checkpoint, files: Sequence[tuple[Path, str | None]]) -> Checkpoint:
     """Return the checkpoint with the textual inversions in `files`, each under its token or its file's own.
 
-    Reads only headers: rows are read when the table is. Raises BadConfig for a token that the vocabulary
+    Remarks say of one whose vectors are zeros. Raises BadConfig for a token that the vocabulary
     has; BadCheckpoint for a file that is damaged, of another kind, or for a text encoder of another width.
     """
     if not files:
@@ -84,9 +84,18 @@ def add(checkpoint: Checkpoint, files: Sequence[tuple[Path, str | None]]) -> Che
     widths = {name: _table(checkpoint, name).shape[1] for name in encoders}
     for path, token in files:
         shown[checkpoint.free_name("embedding", path, shown)] = _read(checkpoint, path, token, widths)
+    remarks = (remark for each in shown.values() for remark in _remarks(each))
+    checkpoint = replace(checkpoint, remarks=(*checkpoint.remarks, *remarks))
     for at, name in enumerate(encoders):
         checkpoint = _extended(checkpoint, name, {file: each[at] for file, each in shown.items()})
     return checkpoint
+
+
+def _remarks(of_encoders: Sequence[Inversion]) -> Iterator[str]:
+    """Yield that a token has only zeros for vectors."""
+    if not any(each.vectors.load().any() for each in of_encoders):
+        path, token = of_encoders[0].path, of_encoders[0].token
+        yield f"{path} says nothing: the vectors of its token {token!r} are all 0"
 
 
 def _table(checkpoint: Checkpoint, encoder: str) -> Weights:

@@ -34,13 +34,7 @@ class Interface:
     @staticmethod
     def of(model: Model, path: Path) -> Interface:
         """Return a model's interface; raises BadModelFile, naming `path`, for a non-numeric tensor."""
-        signed = next((graph for graph in model.graphs if graph.signatures), None)
-        if signed is not None:
-            first = signed.signatures[0]
-            key, graph, inputs, outputs = first.key, signed, first.inputs, first.outputs
-        else:
-            key, graph = None, model.main
-            inputs, outputs = ({t.name: t for t in side} for side in (graph.inputs, graph.outputs))
+        graph, key, inputs, outputs = _first(model)
         return Interface(key, _specs(graph, inputs, path), _specs(graph, outputs, path))
 
 
@@ -49,8 +43,7 @@ def compared_ids(model: Model) -> dict[str, int]:
 
     Without it a pooled state, that of the end, is zeros whatever the weights are.
     """
-    graph = next((graph for graph in model.graphs if graph.signatures), model.main)
-    inputs = graph.signatures[0].inputs if graph.signatures else {t.name: t for t in graph.inputs}
+    graph, _, inputs, _ = _first(model)
     names = {tensor: name for name, tensor in inputs.items()}
     found: dict[str, int] = {}
     for op in graph.ops:
@@ -59,6 +52,16 @@ def compared_ids(model: Model) -> dict[str, int]:
                 if ids in names and ids.dtype in IDS and other.data is not None and other.size == 1:
                     found[names[ids]] = int(other.values().item())
     return found
+
+
+def _first(model: Model) -> tuple[Graph, str | None, dict[str, Tensor], dict[str, Tensor]]:
+    """Return the graph of the first signature with its key and ports, else the main graph with its own."""
+    for graph in model.graphs:
+        if graph.signatures:
+            first = graph.signatures[0]
+            return graph, first.key, first.inputs, first.outputs
+    inputs, outputs = ({t.name: t for t in side} for side in (model.main.inputs, model.main.outputs))
+    return model.main, None, inputs, outputs
 
 
 def _specs(graph: Graph, tensors: dict[str, Tensor], path: Path) -> dict[str, TensorSpec]:

@@ -24,7 +24,7 @@ from msd.measure.bench.result import (
 )
 from msd.run.runners.backend import Backend, Report
 from msd.run.runners.engine import Engine
-from msd.run.runners.machine import this_machine
+from msd.run.runners.machine import Machine, this_machine
 from msd.run.runners.registry import backends, find_backend
 from msd.run.runners.runner import Conditions
 from msd.run.runners.timings import Effort
@@ -38,6 +38,10 @@ MeasureAll = Callable[[list[Bundle]], list[Measurement]]
 
 OnProgress = Callable[[str, float], None]
 """Called with the current activity, in a few words, and the completed fraction of all work."""
+
+
+OnStopped = Callable[[Benchmark], None]
+"""Called with what was measured before something ended a benchmark."""
 
 
 @dataclass(frozen=True)
@@ -61,28 +65,28 @@ class BenchSettings:
 
 
 def benchmark(
-    bundles: Sequence[Bundle], settings: BenchSettings, command: str, on_progress: OnProgress
+    bundles: Sequence[Bundle],
+    settings: BenchSettings,
+    command: str,
+    on_progress: OnProgress,
+    on_stopped: OnStopped | None = None,
 ) -> Benchmark:
     """Return the measurements of one bundle, or of two in turn; `command` is recorded in the result.
 
     A network that a backend refuses or crashes on is among the refusals; the others are measured. Raises
     NoDelegate without an adapter for the GPU, PhoneFailed where a phone cannot be used, BadBundle for a
-    component that is missing, BadConfig for a backend that is not installed.
+    component that is missing, BadConfig for a backend that is not installed. `on_stopped` gets what was
+    measured before that, or before Ctrl-C.
     """
     machine, work = this_machine(), _Bench(bundles, settings, on_progress)
-    for backend in dict.fromkeys(map(find_backend, settings.backends)):
-        work.measure(backend)
-    results = tuple(map(work.result, range(len(bundles))))
-    return Benchmark(
-        command=command,
-        machine=machine,
-        versions=_versions(),
-        effort=settings.effort,
-        bundles=results,
-        ratios=ratios(*results) if len(results) == 2 else (),
-        phone=work.phone,
-        **when_and_what(),
-    )
+    try:
+        for backend in dict.fromkeys(map(find_backend, settings.backends)):
+            work.measure(backend)
+    except BaseException:
+        if on_stopped and any(work.measurements):
+            on_stopped(work.benchmark(command, machine))
+        raise
+    return work.benchmark(command, machine)
 
 
 class _Bench:
@@ -97,6 +101,20 @@ class _Bench:
         listed = settings.components or bundles[0].family.files
         self.components = [c for c in listed if settings.components or c in bundles[0].manifest.components]
         self.done, self.tasks = 0, len(settings.backends) * (len(self.components) + 1)
+
+    def benchmark(self, command: str, machine: Machine) -> Benchmark:
+        """Return the results so far of all bundles."""
+        results = tuple(map(self.result, range(len(self.bundles))))
+        return Benchmark(
+            command=command,
+            machine=machine,
+            versions=_versions(),
+            effort=self.settings.effort,
+            bundles=results,
+            ratios=ratios(*results) if len(results) == 2 else (),
+            phone=self.phone,
+            **when_and_what(),
+        )
 
     def result(self, i: int) -> BundleMeasurements:
         """Return the results of bundle `i`."""

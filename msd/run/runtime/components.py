@@ -16,6 +16,7 @@ from msd.run.runners.engine import Engine
 from msd.run.runners.process_runner import ProcessRunner
 from msd.run.runners.program_facts import Opening
 from msd.run.runners.runner import Runnable, Runner
+from msd.run.runtime.ports import require_ports
 from msd.run.runtime.timeline import Watch, unwatched
 from msd.tensor_spec import TensorSpec
 
@@ -120,6 +121,7 @@ def open_component(
     """
     description = bundle.component(name)
     with engine.on(description.runs_on).load(bundle.path(name)) as runner:
+        require_ports(bundle.path(name), description, runner.inputs, runner.outputs)
         opening = runner.opening if isinstance(runner, ProcessRunner) else Opening()
         if on_remark:
             for remark in _fallbacks(runner, engine.on(description.runs_on)):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msd
 from msd.errors import BadConfig
 from msd.files.packages import installed_versions, require_packages
-from msd.run.runners.machine import this_machine
+from msd.run.runners.machine import Machine, this_machine
 from msd.run.runtime.image import GeneratedImage
 from msd.run.runtime.request import require_seeds
 from msd.train.comparison.columns import measure_column
-from msd.train.comparison.generated import OnColumn, generate_columns, plan_columns
+from msd.train.comparison.generated import GeneratedColumn, OnColumn, generate_columns, plan_columns
 from msd.train.comparison.model import BATCH, ComparedModel, open_model
 from msd.train.comparison.result import ComparisonResult
 
@@ -31,6 +32,10 @@ class Comparison:
     images: tuple[Sequence[GeneratedImage], ...]
 
 
+OnStopped = Callable[[Comparison], None]
+"""Called with the comparison of the images that were made before something ended it."""
+
+
 def compare(
     reference: ComparedModel,
     other: ComparedModel,
@@ -43,6 +48,7 @@ def compare(
     clip: Path | None = None,
     at_least_db: float | None = None,
     on_column: OnColumn | None = None,
+    on_stopped: OnStopped | None = None,
 ) -> Comparison:
     """Return the comparison of `other` with `reference` on `prompts`, the i-th from the noise of `seed` + i.
 
@@ -50,6 +56,9 @@ def compare(
     `device` are those of `open_model`. Without `perceptual`, SSIM and perceptual hashes are left out, and
     neither scikit-image nor imagehash is needed. `clip` is the folder of transformers' CLIPModel that scores
     how images follow their prompts. `at_least_db` only enters the result.
+
+    Where an error or Ctrl-C ends it after the first image, `on_stopped` gets what is there: the models begun,
+    on the first prompts that all of these have images of, without CLIP scores.
 
     Raises BadConfig for no prompts, models that cannot be compared and missing packages, and what
     `open_model`, `clip_scores` and `Pipeline.generate_all` raise.
@@ -62,16 +71,44 @@ def compare(
     if clip:
         _require_clip(clip)
     plans = plan_columns(open_model(reference, batch, device), open_model(other, batch, device))
-    machine = this_machine()
-    generated = [*generate_columns(plans, prompts, seed, on_column)]
-    images = tuple(column.images for column in generated)
+    columns = [*map(GeneratedColumn, plans)]
+    measured = partial(_measured, seed=seed, machine=this_machine(), perceptual=perceptual)
+    try:
+        generate_columns(columns, prompts, seed, on_column)
+        scores = _scores(clip, [column.images for column in columns], batch, device)
+    except BaseException:
+        if on_stopped and columns[0].images:
+            on_stopped(measured(_in_common(columns)))
+        raise
+    return measured(columns, scores=scores, clip=clip, at_least_db=at_least_db)
+
+
+def _in_common(columns: Sequence[GeneratedColumn]) -> list[GeneratedColumn]:
+    """Return the columns that have images, with as many as the shortest has."""
+    begun = [column for column in columns if column.images]
+    count = min(len(column.images) for column in begun)
+    return [column.first(count) for column in begun]
+
+
+def _measured(
+    columns: Sequence[GeneratedColumn],
+    *,
+    seed: int,
+    machine: Machine,
+    perceptual: bool,
+    scores: Sequence[Sequence[float] | None] | None = None,
+    clip: Path | None = None,
+    at_least_db: float | None = None,
+) -> Comparison:
+    """Return the comparison of columns, which have equally many images, with the first of them."""
+    images = tuple(column.images for column in columns)
     result = ComparisonResult(
         msd=msd.__version__,
-        prompts=len(prompts),
+        prompts=len(images[0]),
         seed=seed,
         columns=tuple(
-            measure_column(column, None if column is generated[0] else images[0], perceptual, scores)
-            for column, scores in zip(generated, _scores(clip, images, batch, device), strict=True)
+            measure_column(column, None if column is columns[0] else images[0], perceptual, of_column)
+            for column, of_column in zip(columns, scores or [None] * len(columns), strict=True)
         ),
         machine=machine,
         versions=_versions(),
@@ -95,9 +132,9 @@ def _versions() -> dict[str, str]:
 
 def _scores(
     clip: Path | None, columns: Sequence[Sequence[GeneratedImage]], batch: int, device: str | None
-) -> Sequence[Sequence[float] | None]:
+) -> list[list[float]] | None:
     if clip is None:
-        return [None] * len(columns)
+        return None
     from msd.train.comparison.clip_score import clip_scores
 
     return clip_scores(clip, columns, batch, device)

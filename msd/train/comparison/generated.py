@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from msd.run.runtime.image import GeneratedImage
@@ -26,13 +26,17 @@ class ColumnPlan:
     evaluations: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class GeneratedColumn:
-    """A column's images, in the order of the prompts, and the seconds that they took together."""
+    """A column's images so far, in the order of the prompts, and the seconds that they took together."""
 
     plan: ColumnPlan
-    images: Sequence[GeneratedImage]
-    seconds: float
+    images: list[GeneratedImage] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def first(self, count: int) -> GeneratedColumn:
+        """Return the column with its first `count` images, each in the seconds of all by the mean."""
+        return GeneratedColumn(self.plan, self.images[:count], count * self.seconds / len(self.images))
 
 
 def plan_columns(reference: OpenedModel, other: OpenedModel) -> list[ColumnPlan]:
@@ -47,17 +51,17 @@ def plan_columns(reference: OpenedModel, other: OpenedModel) -> list[ColumnPlan]
 
 
 def generate_columns(
-    plans: Sequence[ColumnPlan], prompts: Sequence[str], seed: int, on_column: OnColumn | None = None
-) -> Iterator[GeneratedColumn]:
-    """Yield the columns; the i-th image of each starts from the noise of `seed` + i.
+    columns: Sequence[GeneratedColumn], prompts: Sequence[str], seed: int, on_column: OnColumn | None = None
+) -> None:
+    """Add the images to the columns, each once it is made; the i-th of each is from the noise of `seed` + i.
 
     A model's networks are in memory for all of its columns, which stand together, and no longer.
     """
-    for opened in dict.fromkeys(plan.opened for plan in plans):
+    for opened in dict.fromkeys(column.plan.opened for column in columns):
         with opened.pipeline() as pipeline:
-            for plan in plans:
-                if plan.opened is opened:
-                    yield _generate(pipeline, plan, prompts, seed, on_column)
+            for column in columns:
+                if column.plan.opened is opened:
+                    _generate(pipeline, column, prompts, seed, on_column)
 
 
 def _plan(letter: str, opened: OpenedModel, steps: int) -> ColumnPlan:
@@ -70,16 +74,24 @@ def _plan(letter: str, opened: OpenedModel, steps: int) -> ColumnPlan:
 
 
 def _generate(
-    pipeline: Pipeline, plan: ColumnPlan, prompts: Sequence[str], seed: int, on_column: OnColumn | None
-) -> GeneratedColumn:
+    pipeline: Pipeline,
+    column: GeneratedColumn,
+    prompts: Sequence[str],
+    seed: int,
+    on_column: OnColumn | None,
+) -> None:
+    plan, start = column.plan, time.perf_counter()
     guidance = plan.opened.images.guidance
     requests = [
         Request(prompt, seed=seed + i, steps=plan.steps, guidance=guidance)
         for i, prompt in enumerate(prompts)
     ]
-    start = time.perf_counter()
-    images = pipeline.generate_all(requests, on_column and partial(_tell, on_column, plan.label))
-    return GeneratedColumn(plan, images, time.perf_counter() - start)
+
+    def on_image(image: GeneratedImage) -> None:
+        column.images.append(image)
+        column.seconds = time.perf_counter() - start
+
+    pipeline.generate_all(requests, on_column and partial(_tell, on_column, plan.label), on_image=on_image)
 
 
 def _tell(on_column: OnColumn, label: str, done: int, total: int, seconds: float) -> None:

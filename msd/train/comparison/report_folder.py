@@ -12,6 +12,8 @@ from msd.train.comparison.compare import Comparison
 from msd.train.comparison.sheet import contact_sheet
 
 RESULT, SHEET = "result.json", "sheet.png"
+STOPPED = "stopped"
+"""The folder in a report's for what was there when something ended the comparison."""
 
 
 def require_replaceable(folder: Path, force: bool) -> None:
@@ -20,8 +22,11 @@ def require_replaceable(folder: Path, force: bool) -> None:
 
 
 def write_report(comparison: Comparison, folder: Path) -> None:
-    """Write result.json and sheet.png to a folder, over earlier ones. Raises OutputUnwritable."""
+    """Write result.json and sheet.png to a folder, over earlier ones, and remove those of a stopped run.
+
+    Raises OutputUnwritable.
+    """
     with staged(folder) as staging, raises_unwritable(folder, staging):
         contact_sheet(comparison).save(staging / SHEET, "PNG", optimize=True)
         (staging / RESULT).write_text(schema.dump(comparison.result), "utf-8")
-        publish(staging, folder, RESULT)
+        publish(staging, folder, RESULT, [f"{STOPPED}/{name}" for name in (RESULT, SHEET)])
