@@ -16,12 +16,14 @@ from msd.conversion.sources.diffusers import open_folder
 from msd.graph.parity import psnr
 from msd.run.runtime.noise import noise
 from msd.run.runtime.pipeline import Pipeline
-from msd.run.runtime.scheduler import make_scheduler
+from msd.run.runtime.scheduler import BY_CLASS, make_scheduler, name_of_kind, require_valid
 from tests import checkpoints, xl_checkpoints
 from tests.drawings import nchw, nhwc, noise_given, noise_taken, opened
 from tests.late import diffusers
+from tests.schedulers import KINDS, diffusers_class
 
 SCALED = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
+BETAS = ("beta_start", "beta_end", "beta_schedule")
 KARRAS = SCALED | {"use_karras_sigmas": True}
 SDE = {"_class_name": "DPMSolverMultistepScheduler", "algorithm_type": "sde-dpmsolver++"}
 OWN: dict[str, dict[str, Any]] = {
@@ -63,6 +65,22 @@ def test_the_checkpoint_s_own_scheduler_generates(name: str, tmp_path: Path) -> 
         wanted = theirs("red", latents=nchw(start), **settings).images
     assert psnr(nhwc(wanted), found) >= 65
     assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("kind", KINDS.values())
+def test_what_diffusers_saves_of_each_class_is_valid(kind: str, tmp_path: Path) -> None:
+    """With all settings of the class, null among them, as the pipeline's `save_pretrained` writes them."""
+    saved = diffusers_class(kind)(**{name: SCALED[name] for name in BETAS})
+    config = json.loads(saved.to_json_string())
+    require_valid(config)
+    assert BY_CLASS[kind] == name_of_kind(make_scheduler(config))
+
+
+def test_a_checkpoint_saved_with_a_dpm_solver_generates(tmp_path: Path) -> None:
+    saved = diffusers.DPMSolverMultistepScheduler(**{name: SCALED[name] for name in BETAS})
+    assert json.loads(saved.to_json_string())["variance_type"] is None
+    done = converted(checkpoint(tmp_path / "sd", json.loads(saved.to_json_string())), "--dry-run")
+    assert done.exit_code == 0, done.output
 
 
 def test_the_class_in_model_index_counts_as_in_diffusers(tmp_path: Path) -> None:

@@ -196,6 +196,8 @@ def test_6_more_tensors_than_any_checkpoint(tmp_path: Path, monkeypatch: pytest.
         ("tokenizer.json", '{"added_tokens": [{"content": "!"}]}'),
         ("tokenizer.json", '{"added_tokens": [3]}'),
         ("special_tokens_map.json", '{"eos_token": ["x"]}'),
+        ("added_tokens.json", '{"x": "1"}'),
+        ("added_tokens.json", '["x"]'),
     ],
 )
 def test_9_tokenizer_files_of_wrong_types(name: str, content: str, tmp_path: Path) -> None:

@@ -103,6 +103,26 @@ def test_a_folder_that_transformers_wrote_reads_the_same(variant: str, tmp_path:
         assert again.encode(text).tolist() == ours.encode(text).tolist()
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_tokens_that_earlier_versions_of_transformers_added(whole: bool, tmp_path: Path) -> None:
+    """A textual inversion's are matched after lower-casing, and special ones as they are."""
+    from transformers import CLIPTokenizer
+
+    folder = write_tokenizer(tmp_path)
+    if whole:
+        CLIPTokenizer.from_pretrained(folder).save_pretrained(folder)
+    config = folder / "tokenizer_config.json"
+    special = {"additional_special_tokens": ["<New>", "<Old>"]}
+    config.write_text(json.dumps(json.loads(config.read_text()) | special))
+    size = len(json.loads((folder / "vocab.json").read_text()))
+    tokens = ["<Cat-Toy>", "<New>", "sks", "<Old>"]
+    (folder / "added_tokens.json").write_text(json.dumps({t: size + i for i, t in enumerate(tokens)}))
+    ours, theirs = open_tokenizer(folder), CLIPTokenizer.from_pretrained(folder)
+    assert ours.ids("a <cat-TOY> SKS<New>") == [*ours.ids("a")[:-1], size, size + 2, size + 1, ours.end]
+    for text in ["<New> <new> <Old><OLD>", f"x<cat-toy>sks {END}", "a cat-toy"]:
+        assert ours.ids(text) == theirs(text)["input_ids"]
+
+
 def test_white_space_and_case_are_made_one() -> None:
     assert normalize(" Ä\t\n B\u00a0\u3000ΑΣ ") == " ä b ας ".replace("ς", "σ")
 

@@ -82,6 +82,8 @@ def test_others_predict_noise(first: Tensors, inpainting: Tensors, tmp_path: Pat
         ({"modelspec_prediction_type": "epsilon"}, "epsilon"),
         ({"modelspec_prediction_type": "v"}, "v_prediction"),
         ({"modelspec_prediction_type": "V-Prediction"}, "v_prediction"),
+        ({"modelspec_predict_key": "epsilon"}, "epsilon"),
+        ({"modelspec_predict_key": "v"}, "v_prediction"),
         ({"modelspec_architecture": "stable-diffusion-v2-768-v"}, "v_prediction"),
         ({"modelspec_architecture": "stable-diffusion-v2-512/lora"}, "epsilon"),
     ],
@@ -91,6 +93,44 @@ def test_metadata_counts(metadata: dict[str, str], kind: str, second: Tensors, t
     assert found[0] == kind
     assert found[1].startswith("its metadata")
     assert found[2] == ((64, 64) if kind == "epsilon" else (96, 96))
+
+
+@pytest.mark.parametrize("name", ["stable-diffusion-v1", "stable-diffusion-xl-v1-base"])
+def test_an_architecture_does_not_outweigh_what_the_file_says(
+    name: str, first: Tensors, tmp_path: Path
+) -> None:
+    """As ComfyUI saves fine-tunes for velocity, which have the architecture of those for noise."""
+    empty = {"v_pred": torch.empty(0)}
+    path = save(tmp_path, {**first, **empty}, modelspec_architecture=name)
+    found = open_checkpoint(path)
+    assert predicted(found)[:2] == ("v_prediction", "its key v_pred says so")
+    assert found.remarks == ()
+    path = save(tmp_path, first, modelspec_architecture=name)
+    assert predicted(open_checkpoint(path))[0] == "epsilon"
+    path.with_suffix(".yaml").write_text(VELOCITY)
+    assert predicted(open_checkpoint(path))[0] == "v_prediction"
+
+
+def test_metadata_and_a_key_that_differ_are_said(first: Tensors, tmp_path: Path) -> None:
+    path = save(tmp_path, {**first, "v_pred": torch.empty(0)}, modelspec_prediction_type="epsilon")
+    found = open_checkpoint(path)
+    assert predicted(found)[:2] == ("epsilon", "its metadata says so")
+    (remark,) = found.remarks
+    assert remark.startswith("the file's metadata say that its U-Net predicts noise, which counts")
+    assert open_checkpoint(path, "epsilon").remarks == ()
+
+
+def test_a_lora_beside_the_weights_is_left_out_aloud(first: Tensors, tmp_path: Path) -> None:
+    leftovers = {f"lora_unet_conv_in.{end}": torch.ones(1, 1) for end in ("lora_down.weight", "alpha")}
+    found, plain = (open_checkpoint(save(tmp_path, {**first, **each})) for each in (leftovers, {}))
+    assert {c: {*tensors} for c, tensors in found.weights.items()} == {
+        c: {*tensors} for c, tensors in plain.weights.items()
+    }
+    (remark,) = found.remarks
+    assert "and 1 more, which are of a LoRA that is not merged into it: left out" in remark
+    inside = {"model.diffusion_model.out.2.lora_up.weight": torch.ones(1, 1)}
+    with pytest.raises(BadCheckpoint, match=r"holds model\.diffusion_model\.out\.2\.lora_up\.weight, which"):
+        open_checkpoint(save(tmp_path, {**first, **inside}))
 
 
 @pytest.mark.parametrize("other", ["edm", "flow", "x0"])

@@ -15,6 +15,8 @@ from msd.bundle import open_bundle
 from msd.conversion.sources import hub
 from msd.conversion.sources.hub import files_of_controlnet, local_checkpoint, local_controlnet, needed_files
 from msd.errors import BadCheckpoint
+from msd.models.families import families
+from tests import xl_checkpoints
 from tests.checkpoints import TINY, write
 from tests.played_hub import PlayedHub, played_hub
 
@@ -172,6 +174,22 @@ def test_shards_and_variants_are_chosen_as_they_are_read() -> None:
     assert needed_files([*files, *foreign]) == needed_files(files)
     unindexed = [f"text_encoder/model-0000{n}-of-00002.safetensors" for n in (1, 2)]
     assert needed_files([*unindexed, "text_encoder/pytorch_model.safetensors.index.json"]) == unindexed
+
+
+@pytest.mark.parametrize("name", families())
+def test_every_tokenizer_of_a_family_is_downloaded(name: str) -> None:
+    files = [f"{folder}/vocab.json" for folder in families()[name].tokenizers]
+    assert needed_files([*files, "tokenizer_3/vocab.json"]) == files
+
+
+def test_a_stable_diffusion_xl_is_downloaded_whole(models: Path, server: PlayedHub, tmp_path: Path) -> None:
+    """With its second tokenizer; a command to type names both."""
+    xl_checkpoints.write(models / "someone/xl")
+    done = convert(server, tmp_path, "someone/xl", "-o", "out", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "tokenizer_2/tokenizer.json" in server.asked
+    done = convert(None, tmp_path, "someone/other-xl", "-o", "out", HF_HUB_OFFLINE="1")
+    assert "--include 'tokenizer*/*'" in done.stderr
 
 
 CONTROL = "someone/canny-1.0"

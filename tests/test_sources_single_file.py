@@ -300,5 +300,6 @@ def test_every_name_gets_its_dots_back(model: str) -> None:
         assert dotted(without_dots(name).removeprefix("model_ema.diffusion_model")) == name.removeprefix(
             "model.diffusion_model."
         )
+    assert dotted("label_emb02bias") == "label_emb.0.2.bias"
     for other in ("input_blocks11unknownweight", "decay"):
         assert dotted(other) == other

@@ -83,11 +83,13 @@ def _local(source: Path, layout: _Layout) -> Path:
 def needed_files(files: Iterable[str]) -> list[str]:
     """Return those of a model's files that a conversion reads.
 
-    They are the index, configurations, the tokenizer, and of the weights of each component the best variant.
+    They are the index, configurations, the tokenizers, and of the weights of each component the best variant.
     """
     there = set(files)
     parts = {each.part.folder: each.part for family in families().values() for each in family.components}
-    wanted = {INDEX, SCHEDULER, DISTILLATION, *(f"tokenizer/{name}" for name in TOKENIZER_FILES)}
+    tokenizers = {name for family in families().values() for name in family.tokenizers}
+    wanted = {INDEX, SCHEDULER, DISTILLATION}
+    wanted |= {f"{folder}/{name}" for folder in tokenizers for name in TOKENIZER_FILES}
     for folder, part in parts.items():
         inside = [PurePosixPath(file).name for file in there if str(PurePosixPath(file).parent) == folder]
         wanted |= {f"{folder}/{name}" for name in ("config.json", *best_files(inside, part.stem))}
@@ -128,7 +130,7 @@ _CHECKPOINT = _Layout(
     index=INDEX,
     require=family_of,
     needed=needed_files,
-    usual=(INDEX, "*/*.json", "tokenizer/*", "*/model.safetensors", f"*/{_WEIGHTS}"),
+    usual=(INDEX, "*/*.json", "tokenizer*/*", "*/model.safetensors", f"*/{_WEIGHTS}"),
     then="msd-convert ",
     instead="; the demo needs none: msd-convert -o demo-out",
 )

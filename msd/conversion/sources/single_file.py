@@ -12,7 +12,7 @@ from msd.conversion.sources.clip_tokenizer import PAD_1, PAD_2, clip_tokenizer
 from msd.conversion.sources.compvis.ema import plain_unet
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.prediction import VELOCITY, cells, prediction
-from msd.conversion.sources.compvis.refusal import XL, is_xl, refuse_other_kinds
+from msd.conversion.sources.compvis.refusal import XL, is_xl, refuse_other_kinds, unmerged
 from msd.conversion.sources.compvis.stored_schedule import schedule_remarks
 from msd.conversion.sources.compvis.text import text_part, text_settings
 from msd.conversion.sources.compvis.texts import Texts
@@ -78,7 +78,11 @@ def open_single_file(
         files={path.name: path},
         weight_files=dict.fromkeys(weights, (path.name,)),
         few_steps=few_steps_told(path.stem, contents.metadata),
-        remarks=(*predicted.remarks, *schedule_remarks(contents.tensors, scheduler)),
+        remarks=(
+            *predicted.remarks,
+            *schedule_remarks(contents.tensors, scheduler),
+            *unmerged(contents.tensors),
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from msd.run.runtime.step import Step, StepTable, first_step, step_table
 
 LEAST_VARIANCE = 1e-20
 VARIANCES = ("fixed_small", "fixed_small_log", "fixed_large")
+"""The first also stands for null, which diffusers' DPM-Solvers save."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Ddpm:
     """The settings in a scheduler_config.json, with the defaults of diffusers' DDPMScheduler."""
 
     diffusion: Diffusion = field(default_factory=Diffusion)
-    variance_type: str = "fixed_small"
+    variance_type: str | None = "fixed_small"
     clip_sample: bool = True
     clip_sample_range: float = 1.0
     timestep_spacing: str = "leading"
@@ -28,13 +29,12 @@ class Ddpm:
 
     def __post_init__(self) -> None:
         require("timestep_spacing", self.timestep_spacing, SPACINGS)
-        require("variance_type", self.variance_type, VARIANCES)
+        require("variance_type", self.variance_type or VARIANCES[0], VARIANCES)
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> Ddpm:
         """Return the method with a configuration's settings, whatever class wrote it; others are ignored."""
-        known = {name: value for name, value in config.items() if (name, value) != ("variance_type", None)}
-        return Ddpm(Diffusion.from_config(config), **settings_in(Ddpm, known))
+        return Ddpm(Diffusion.from_config(config), **settings_in(Ddpm, config))
 
     def table(self, steps: int, strength: float | None = None) -> StepTable:
         """Return the steps, or those for an image of a `strength`; raises BadConfig for impossible ones."""

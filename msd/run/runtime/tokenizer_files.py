@@ -1,7 +1,8 @@
 """The files of CLIP's tokenizer, read and checked: they come with a checkpoint that anybody may have made.
 
-vocab.json and merges.txt (or tokenizer.json where these are missing), tokenizer_config.json and
-special_tokens_map.json. Every value is of the type and within the bounds that the tokenizer relies on.
+vocab.json and merges.txt (or tokenizer.json where these are missing), tokenizer_config.json,
+special_tokens_map.json and, by transformers before 4.34, added_tokens.json. Every value is of the type and
+within the bounds that the tokenizer relies on.
 """
 
 from __future__ import annotations
@@ -21,9 +22,13 @@ START = "<|startoftext|>"
 END = "<|endoftext|>"
 LENGTH = 77
 DEFAULTS = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": END}
+FURTHER = ("additional_special_tokens", "extra_special_tokens")
+"""The keys for lists of special tokens without names of their own."""
+
 CONFIG = "tokenizer_config.json"
 WHOLE, MERGES = "tokenizer.json", "merges.txt"
-FILES = ("vocab.json", MERGES, WHOLE, CONFIG, "special_tokens_map.json")
+NAMED, ADDED = "special_tokens_map.json", "added_tokens.json"
+FILES = ("vocab.json", MERGES, WHOLE, CONFIG, NAMED, ADDED)
 """All files that `read_files` may read: to copy a tokenizer, copy those that exist."""
 
 MOST_MERGES = 500_000
@@ -152,14 +157,31 @@ def _pair(path: Path, line: Any) -> tuple[str, str]:
 
 def _added_tokens(held: Held, config: Mapping[str, Any]) -> dict[int, Special]:
     """Return, by id, the tokens that files list as added to the vocabulary."""
-    path = held.place / CONFIG
     if "added_tokens_decoder" in config:
+        path = held.place / CONFIG
         listed = [*_of_type(path, "added_tokens_decoder", config["added_tokens_decoder"], dict).items()]
         tokens = [(int(id) if id.isdecimal() and len(id) < 10 else id, token) for id, token in listed]
-    else:
-        path = held.place / WHOLE
-        entries = _of_type(path, "added_tokens", held.json(WHOLE, missing={}).get("added_tokens", []), list)
-        tokens = [(_of_type(path, "added_tokens", entry, dict).get("id"), entry) for entry in entries]
+        return _bounded(path, tokens)
+    path = held.place / WHOLE
+    entries = _of_type(path, "added_tokens", held.json(WHOLE, missing={}).get("added_tokens", []), list)
+    later = [(_of_type(path, "added_tokens", entry, dict).get("id"), entry) for entry in entries]
+    return {**_bounded(held.place / ADDED, _earlier_tokens(held, config)), **_bounded(path, later)}
+
+
+def _earlier_tokens(held: Held, config: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """Return the tokens of added_tokens.json, which has ids alone: what is not special is normalised."""
+    named = {**config, **held.json(NAMED, missing={})}
+    further = [named.get(name) or [] for name in FURTHER]
+    special = [named.get(name) for name in DEFAULTS] + [
+        t for each in further if type(each) is list for t in each
+    ]
+    contents = [each.get("content") if isinstance(each, dict) else each for each in special]
+    ids = held.json(ADDED, missing={})
+    return [(id, {"content": token, "special": token in contents}) for token, id in ids.items()]
+
+
+def _bounded(path: Path, tokens: list[tuple[Any, Any]]) -> dict[int, Special]:
+    """Return the tokens that a file spells, by id; raises BadBundle where they are too many or too long."""
     if len(tokens) > MOST_SPECIALS:
         raise BadBundle(f"{path} adds {len(tokens)} tokens, and at most {MOST_SPECIALS} are read")
     specials = {id: _special(path, f"the added token {id!r}", token) for id, token in tokens}
@@ -177,7 +199,7 @@ def _named_tokens(held: Held, config: Mapping[str, Any], added: Mapping[str, Spe
     special_tokens_map.json wins unless tokenizer_config.json lists `added_tokens_decoder`: transformers
     reads old and new files in this way, so that Stable Diffusion 2.1 pads with "!", not with its end token.
     """
-    table = {} if "added_tokens_decoder" in config else held.json("special_tokens_map.json", missing={})
+    table = {} if "added_tokens_decoder" in config else held.json(NAMED, missing={})
     values = {name: table.get(name) or config.get(name) or default for name, default in DEFAULTS.items()}
     tokens = {name: _special(held.place, name, value) for name, value in values.items()}
     return {name: added.get(token.content, token) for name, token in tokens.items()}

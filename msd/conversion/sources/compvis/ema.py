@@ -10,7 +10,9 @@ from msd.graph.ir.weights import Weights
 UNET = "model.diffusion_model."
 EMA = "model_ema.diffusion_model"
 
-NUMBERED = re.compile(r"(input_blocks|output_blocks)(\d+)(\d)(.+)|(middle_block|time_embed|out)(\d)(.+)")
+NUMBERED = re.compile(
+    r"(input_blocks|output_blocks|label_emb)(\d+)(\d)(.+)|(middle_block|time_embed|out)(\d)(.+)"
+)
 WORD = re.compile(
     r"transformer_blocks|in_layers|out_layers|emb_layers|skip_connection|proj_in|proj_out|proj|attn[12]|to_[qkv]"
     r"|to_out|norm[123]?|ff|net|conv|op|weight|bias|\d+"

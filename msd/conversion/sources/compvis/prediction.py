@@ -16,7 +16,9 @@ SPELLED = {
     **dict.fromkeys(("epsilon", "eps"), EPSILON),
     **dict.fromkeys(("v", "v_prediction", "v_pred", "vpred", "velocity"), VELOCITY),
 }
-STATED = "modelspec.prediction_type"
+STATED = ("modelspec.prediction_type", "modelspec.predict_key")
+"""The keys of metadata that say it: Stability AI's, and ComfyUI's."""
+
 V_PRED, ZTSNR = "v_pred", "ztsnr"
 """Empty tensors by which files of NoobAI and others say what ComfyUI and AUTOMATIC1111 read in them."""
 
@@ -38,6 +40,8 @@ class PredictionType:
     because: str
     zero_snr: bool = False
     """Whether the file says that its last timestep is noise alone (Lin et al., arXiv:2305.08891)."""
+    contradicted: bool = False
+    """Whether the file's metadata say noise, and its key `v_pred` velocity."""
 
     def scheduler(self, usual: Mapping[str, Any]) -> dict[str, Any]:
         """Return the `usual` configuration, with the reason under a key that diffusers ignores."""
@@ -47,49 +51,62 @@ class PredictionType:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is assumed or left out, a sentence each."""
-        if not self.zero_snr or self.kind == VELOCITY:
-            return ()
-        return (
-            f"the file's key {ZTSNR} says that its last timestep is noise alone, which is left out: of that,"
-            " a U-Net can predict the velocity, and not the noise",
-        )
+        said = []
+        if self.contradicted:
+            said.append(
+                "the file's metadata say that its U-Net predicts noise, which counts, and its key"
+                f" {V_PRED}, which other programs read, velocity; --prediction-type takes the other"
+            )
+        if self.zero_snr and self.kind != VELOCITY:
+            said.append(
+                f"the file's key {ZTSNR} says that its last timestep is noise alone, which is left out: of"
+                " that, a U-Net can predict the velocity, and not the noise"
+            )
+        return tuple(said)
 
 
 def prediction(path: Path, contents: Contents, option: str | None, ambiguous: bool) -> PredictionType:
     """Return the prediction type of the U-Net in the file at `path`.
 
-    The first of these decides: the option `option`, the file's metadata, its key `v_pred`, a .yaml file
-    beside it, its global_step. Without any, it is noise, or velocity if `ambiguous`, as diffusers assumes.
+    The first of these decides: the option `option`, what the file's metadata say, its key `v_pred`, a .yaml
+    file beside it, the architecture that metadata name, which fine-tunes for velocity share with the others,
+    its global_step. Without any, it is noise, or velocity if `ambiguous`, as diffusers assumes.
     The key `ztsnr` says that the last timestep is noise alone. Raises BadCheckpoint where metadata or the
     .yaml file state another type.
     """
     found = _prediction(path, contents, option, ambiguous)
-    return replace(found, zero_snr=ZTSNR in contents.tensors)
+    contradicted = not option and found.kind != VELOCITY and V_PRED in contents.tensors
+    return replace(found, zero_snr=ZTSNR in contents.tensors, contradicted=contradicted)
 
 
 def _prediction(path: Path, contents: Contents, option: str | None, ambiguous: bool) -> PredictionType:
     metadata = contents.metadata
     if option:
         return PredictionType(option, "as asked for")
-    if spelled := metadata.get(STATED, "").strip():
-        kind = SPELLED.get(spelled.lower().replace("-", "_"))
-        if kind is None:
-            raise BadCheckpoint(
-                f"{path}'s metadata says {STATED} = {spelled!r}, and only epsilon and v are supported"
-                " (--prediction-type says otherwise)"
-            )
-        return PredictionType(kind, "its metadata says so")
-    if (kind := _by_architecture(metadata.get("modelspec.architecture", ""))) is not None:
-        return PredictionType(kind, "its metadata names an architecture that does")
+    for key in STATED:
+        if spelled := metadata.get(key, "").strip():
+            return PredictionType(_spelled(path, key, spelled), "its metadata says so")
     if V_PRED in contents.tensors:
         return PredictionType(VELOCITY, f"its key {V_PRED} says so")
     if (kind := _by_yaml(path.with_suffix(".yaml"))) is not None:
         return PredictionType(kind, f"{path.with_suffix('.yaml').name} beside it says so")
+    if (kind := _by_architecture(metadata.get("modelspec.architecture", ""))) is not None:
+        return PredictionType(kind, "its metadata names an architecture that does")
     if not ambiguous:
         return PredictionType(EPSILON, "as Stable Diffusion 1.x, XL and inpainting do")
     if metadata.get("global_step") == BASE_STEP:
         return PredictionType(EPSILON, f"its global_step of {BASE_STEP} is that of Stable Diffusion 2 base")
     return PredictionType(VELOCITY, ASSUMED)
+
+
+def _spelled(path: Path, key: str, spelled: str) -> str:
+    kind = SPELLED.get(spelled.lower().replace("-", "_"))
+    if kind is None:
+        raise BadCheckpoint(
+            f"{path}'s metadata says {key} = {spelled!r}, and only epsilon and v are supported"
+            " (--prediction-type says otherwise)"
+        )
+    return kind
 
 
 def cells(metadata: Mapping[str, str], usual: int, scale: int) -> list[int]:

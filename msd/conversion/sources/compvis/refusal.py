@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msd.errors import BadCheckpoint
@@ -13,12 +13,11 @@ ONLY = "only Stable Diffusion 1.x, 2.x and XL are supported"
 XL = "conditioner.embedders."
 """The prefix of Stable Diffusion XL's text encoders."""
 
+UNET = "model.diffusion_model."
+LORA = r"(.*\.)?(lora_[A-Za-z]|hada_|lokr_|oft_)|.*\.(lora_|hada_|lokr_)"
 OTHER_CONDITIONS = r"(model\.diffusion_model\.)?label_emb\."
 KINDS = (
-    (
-        r"(.*\.)?(lora_[A-Za-z]|hada_|lokr_|oft_)|.*\.(lora_|hada_|lokr_)",
-        "is a LoRA, not a checkpoint; give the checkpoint, and this file with --lora",
-    ),
+    (LORA, "is a LoRA, not a checkpoint; give the checkpoint, and this file with --lora"),
     (r"(model\.diffusion_model\.)?joint_blocks\.", f"is a Stable Diffusion 3, and {ONLY}"),
     (r"(model\.diffusion_model\.)?(double|single)_blocks\.", f"is a Flux, and {ONLY}"),
     (
@@ -81,8 +80,11 @@ def refuse_other_kinds(path: Path, tensors: Mapping[str, Weights], given: Collec
     Those under the prefixes that are `given` by other files it may lack.
     """
     xl = is_xl(tensors)
+    allowed = {
+        pattern for pattern, is_there in ((OTHER_CONDITIONS, xl), (LORA, _any(UNET, tensors))) if is_there
+    }
     for pattern, what in KINDS:
-        if not (xl and pattern == OTHER_CONDITIONS) and any(re.match(pattern, name) for name in tensors):
+        if pattern not in allowed and any(re.match(pattern, name) for name in tensors):
             raise BadCheckpoint(f"{path} {what}")
     parts = XL_PARTS if xl else PARTS
     missing = [f"{what} ({p}*)" for p, what in parts.items() if not _any(p, tensors)]
@@ -104,6 +106,14 @@ def refuse_other_kinds(path: Path, tensors: Mapping[str, Weights], given: Collec
             f"{path} has a U-Net of {channels.shape[1]} input channels: it {CHANNELS[channels.shape[1]]}, "
             "which is not supported"
         )
+
+
+def unmerged(tensors: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence where a LoRA's tensors are left among a checkpoint's; diffusers ignores them too."""
+    names = [name for name in tensors if re.match(LORA, name)]
+    if names:
+        more = f" and {len(names) - 1} more, which are" if names[1:] else ", which is"
+        yield f"the file has {names[0]}{more} of a LoRA that is not merged into it: left out, as in diffusers"
 
 
 def is_xl(tensors: Mapping[str, Weights]) -> bool:
