@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,6 +111,25 @@ def test_another_checkpoint_s_may_be_used(name: str, folder: Path, checkpoint: C
     others = load_file(folder / "other" / "vae" / "diffusion_pytorch_model.safetensors")
     assert equal(replaced, DECODER, others)
     assert not equal(checkpoint, DECODER, others)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"layers_per_block": 2}, {"block_out_channels": [12, 20]}, {"mid_block_add_attention": False}],
+    ids=str,
+)
+def test_a_file_of_another_shape_is_what_its_folder_is(
+    changes: dict[str, Any], checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    """Its shapes tell, and not the checkpoint's own configuration."""
+    vae = diffusers.AutoencoderKL(**{**checkpoints.TINY["vae"], **changes})
+    vae.save_pretrained(tmp_path)
+    by_folder = replace_vae(checkpoint, [tmp_path])
+    by_file = replace_vae(checkpoint, [tmp_path / "diffusion_pytorch_model.safetensors"])
+    assert by_file.configs == by_folder.configs != checkpoint.configs
+    for component in ENCODER, DECODER:
+        assert by_file.weights[component].keys() == by_folder.weights[component].keys()
+        assert equal(by_file, component, vae.state_dict())
 
 
 def test_a_preview_decoder_is_beside_the_checkpoint_s_own(folder: Path, checkpoint: Checkpoint) -> None:

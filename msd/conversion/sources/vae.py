@@ -108,7 +108,10 @@ def _with(checkpoint: Checkpoint, path: Path, candidates: Sequence[Component]) -
 
 
 def _config(component: Component, vae: _Vae, checkpoint: Checkpoint) -> Any:
-    """Return a component's configuration: from the settings, or the checkpoint's own with other channels."""
+    """Return a component's configuration: from the settings, or from the shapes of its tensors.
+
+    Shapes do not tell the groups of the norms and the scaling factor, which are then the checkpoint's own.
+    """
     if vae.settings is not None:
         return read_config(component, vae.settings)
     own = checkpoint.configs.get(component.name)
@@ -120,7 +123,8 @@ def _config(component: Component, vae: _Vae, checkpoint: Checkpoint) -> Any:
         raise BadCheckpoint(
             "it is an AutoencoderKL without a config.json, and the checkpoint has none like it"
         )
-    return replace(own, latent_channels=vae.tensors[DIFFUSERS].shape[1])
+    shaped = settings_by_shapes(vae.where, vae.tensors, own.scaling_factor)
+    return read_config(component, {**shaped, "norm_num_groups": own.groups})
 
 
 def _opened(path: Path, part: Part, scaling_factor: float) -> _Vae:
