@@ -144,11 +144,12 @@ def _file(folder: Path, name: str, ports: Ports) -> ConvertedFile:
     path = folder / f"{name}.tflite"
     path.write_bytes(name.encode() * 100)
     facts = file_facts(path)
-    inputs, outputs = (
-        tuple(TensorSpec(n, s, "int32" if n == "ids" else "float32") for n, s in side.items())
-        for side in ports[name]
-    )
+    inputs, outputs = map(_specs, ports[name])
     return ConvertedFile(path.name, facts.sha256, facts.bytes, 1, inputs, outputs)
+
+
+def _specs(side: Mapping[str, tuple[int, ...]]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(n, s, "int32" if n == "ids" else "float32") for n, s in side.items())
 
 
 def photo() -> InitialImage:
@@ -189,6 +190,14 @@ class Recorder:
 class _Network:
     recorder: Recorder
     name: str
+
+    @property
+    def inputs(self) -> dict[str, TensorSpec]:
+        return {spec.name: spec for spec in _specs(self.recorder.ports[self.name][0])}
+
+    @property
+    def outputs(self) -> dict[str, TensorSpec]:
+        return {spec.name: spec for spec in _specs(self.recorder.ports[self.name][1])}
 
     def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
         return self.recorder.run(self.name, given)
