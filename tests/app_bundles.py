@@ -27,6 +27,7 @@ from msd.conversion.sources.clip_tokenizer import clip_tokenizer
 from msd.export.app.manifest import describe, write_manifest
 from msd.graph import tflite
 from msd.graph.ir import Graph, Model, Tensor
+from msd.graph.ir.interface import Interface
 from msd.run.runners.engine import Engine
 from msd.tensor_spec import TensorSpec
 from tests.clip_files import write_tokenizer
@@ -144,25 +145,19 @@ class Sums:
     """A session that computes in float64 and rounds once."""
 
     name: str
-    file: ConvertedFile
-
-    @property
-    def inputs(self) -> dict[str, TensorSpec]:
-        return {spec.name: spec for spec in self.file.inputs}
-
-    @property
-    def outputs(self) -> dict[str, TensorSpec]:
-        return {spec.name: spec for spec in self.file.outputs}
+    inputs: dict[str, TensorSpec]
+    outputs: dict[str, TensorSpec]
 
     def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         made = NETWORKS[self.name](**inputs)
-        (output,) = self.file.outputs
+        (output,) = self.outputs.values()
         return {output.name: made.reshape(output.shape).astype(np.float32)}
 
 
 @contextmanager
 def _load(self: Engine, path: Path) -> Iterator[Sums]:
-    yield Sums(path.stem, open_bundle(path.parent).component(path.stem))
+    ports = Interface.of(tflite.read(path), path)
+    yield Sums(path.stem, ports.inputs, ports.outputs)
 
 
 def draw_with_sums(monkeypatch: Any) -> None:

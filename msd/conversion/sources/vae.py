@@ -110,21 +110,21 @@ def _with(checkpoint: Checkpoint, path: Path, candidates: Sequence[Component]) -
 def _config(component: Component, vae: _Vae, checkpoint: Checkpoint) -> Any:
     """Return a component's configuration: from the settings, or from the shapes of its tensors.
 
-    Shapes do not tell the groups of the norms and the scaling factor, which are then the checkpoint's own.
+    Shapes do not tell the norms' groups and the scaling factor: these are then those of the checkpoint's own
+    autoencoder, or the family's where it has none.
     """
     if vae.settings is not None:
         return read_config(component, vae.settings)
-    own = checkpoint.configs.get(component.name)
+    shaped = settings_by_shapes(vae.where, vae.tensors, checkpoint.family.scaling_factor)
     if checkpoint.family.decoder.name not in checkpoint.configs:
-        return read_config(
-            component, settings_by_shapes(vae.where, vae.tensors, checkpoint.family.scaling_factor)
-        )
+        return read_config(component, shaped)
+    own = checkpoint.configs.get(component.name)
     if not isinstance(own, VaeDecoderConfig | VaeEncoderConfig):
         raise BadCheckpoint(
             "it is an AutoencoderKL without a config.json, and the checkpoint has none like it"
         )
-    shaped = settings_by_shapes(vae.where, vae.tensors, own.scaling_factor)
-    return read_config(component, {**shaped, "norm_num_groups": own.groups})
+    kept = {"scaling_factor": own.scaling_factor, "norm_num_groups": own.groups}
+    return read_config(component, {**shaped, **kept})
 
 
 def _opened(path: Path, part: Part, scaling_factor: float) -> _Vae:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -171,10 +172,8 @@ def _added_tokens(held: Held, config: Mapping[str, Any]) -> dict[int, Special]:
 def _earlier_tokens(held: Held, config: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """Return the tokens of added_tokens.json, which has ids alone: what is not special is normalised."""
     named = {**config, **held.json(NAMED, missing={})}
-    further = [named.get(name) or [] for name in FURTHER]
-    special = [named.get(name) for name in DEFAULTS] + [
-        t for each in further if type(each) is list for t in each
-    ]
+    lists = [each for name in FURTHER if isinstance(each := named.get(name), list)]
+    special = [*map(named.get, DEFAULTS), *chain.from_iterable(lists)]
     contents = [each.get("content") if isinstance(each, dict) else each for each in special]
     ids = held.json(ADDED, missing={})
     return [(id, {"content": token, "special": token in contents}) for token, id in ids.items()]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from msd.conversion.sources.compvis.ema import UNET
 from msd.errors import BadCheckpoint
 from msd.graph.ir.weights import Weights
 
@@ -13,7 +14,6 @@ ONLY = "only Stable Diffusion 1.x, 2.x and XL are supported"
 XL = "conditioner.embedders."
 """The prefix of Stable Diffusion XL's text encoders."""
 
-UNET = "model.diffusion_model."
 LORA = r"(.*\.)?(lora_[A-Za-z]|hada_|lokr_|oft_)|.*\.(lora_|hada_|lokr_)"
 OTHER_CONDITIONS = r"(model\.diffusion_model\.)?label_emb\."
 KINDS = (
@@ -55,12 +55,12 @@ KINDS = (
 
 VAE = "first_stage_model."
 PARTS = {
-    "model.diffusion_model.": "U-Net",
+    UNET: "U-Net",
     VAE: "VAE",
     "cond_stage_model.": "text encoder",
 }
 XL_PARTS = {
-    "model.diffusion_model.": "U-Net",
+    UNET: "U-Net",
     VAE: "VAE",
     f"{XL}0.": "text encoder",
     f"{XL}1.": "second text encoder",
