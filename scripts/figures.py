@@ -87,12 +87,17 @@ def made(*code: str) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """Return the commit of the checkout, with a + where files differ from it; "" outside git."""
+    """Return the commit of the checkout, with a + where files but those of results differ; "" outside git."""
     try:
-        words = ["git", "describe", "--always", "--exclude=*", "--dirty=+"]
-        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout.strip()
+        head = _git("describe", "--always", "--exclude=*")
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/results")
     except FileNotFoundError:
         return ""
+    return head + "+" * bool(changed)
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
 
 
 def _command() -> str:
