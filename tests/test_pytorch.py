@@ -122,7 +122,9 @@ def test_the_bundle_says_what_a_manifest_would(tmp_path: Path) -> None:
 
 def test_a_model_that_repaints_is_refused(tmp_path: Path) -> None:
     write(tmp_path, INPAINTING)
-    with pytest.raises(BadCheckpoint, match=r"needs vae_encoder: it repaints a part of an image"):
+    with pytest.raises(
+        BadCheckpoint, match="repaints or edits an image, and PyTorch runs models of prompts alone"
+    ):
         checkpoint_bundle(tmp_path)
 
 

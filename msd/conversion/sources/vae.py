@@ -54,9 +54,10 @@ class _Vae:
 def replace_vae(checkpoint: Checkpoint, paths: Sequence[Path]) -> Checkpoint:
     """Return the checkpoint with the autoencoders at `paths` in place of its own, one after another.
 
-    Each replaces, or adds, the components whose weights it has: a file may have only one half. One of which a
-    later one leaves nothing is said. Reads only headers. Raises BadConfig for a checkpoint with networks of keras-cv; BadCheckpoint, naming the path, for
-    anything else than an autoencoder, and for one that does not fit.
+    Each replaces, or adds, the components whose weights it has: a file may have only one half. One of which
+    later ones leave nothing is said. Reads only headers. Raises BadConfig for a checkpoint with networks of
+    keras-cv; BadCheckpoint, naming the path, for anything else than an autoencoder, and for one that does not
+    fit.
     """
     folder = checkpoint.family.decoder.part.folder
     components = [c for c in checkpoint.family.components if c.part.folder == folder]
