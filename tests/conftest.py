@@ -17,6 +17,7 @@ import pytest
 import graph_rewrites
 from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
+from msd.files.packages import load_triton
 from msd.models.demo import CHECKPOINT
 from msd.run.runners.swiftshader import cache_folder
 from tests.android_projects import Projects, write_projects
@@ -64,6 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[SELECTION] = select(config)
     if config.getoption("--update-costs") and not is_worker(config):
         config.pluginmanager.register(Stopwatch())
+    load_triton()  # tests open GPUs in a process that imports diffusers later
     if is_worker(config):
         gc.set_threshold(*SELDOM)
         cores = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])

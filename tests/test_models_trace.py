@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
+from msd.files.packages import load_triton
 from msd.models.structure import Structure, VariableSpec
 from msd.models.trace import trace
 
@@ -193,3 +194,25 @@ def test_keras_set_otherwise_is_refused(tmp_path: Path) -> None:
     done = run("from msd.models.trace import trace; trace(lambda: None, {})", KERAS_HOME=str(tmp_path))
     assert done.returncode == 1
     assert "BadConfig: Keras is set to ('tensorflow', 'channels_last', 'float16')" in done.stderr
+
+
+def test_triton_is_imported_before_tensorflow(tmp_path: Path) -> None:
+    """The other way round the real one ends the process; this is a stand-in for it."""
+    (tmp_path / "triton.py").write_text("")
+    code = "import sys; from msd.models.trace import _import_quietly; _import_quietly(); print(*sys.modules)"
+    order = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path.cwd()}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert order.index("triton") < order.index("tensorflow")
+
+
+def test_a_triton_that_does_not_load_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "triton.py").write_text("raise ImportError('built for another Python')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "triton", raising=False)
+    load_triton()
+    assert "triton" not in sys.modules

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,3 +47,14 @@ def installed_versions(*packages: str) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def load_triton() -> None:
+    """Import Triton, where PyTorch for CUDA has brought it, before another library with an LLVM of its own.
+
+    Triton 3.7.1 ends the process with a segmentation fault when it is imported behind TensorFlow 2.21 or a
+    Vulkan driver that is software. Diffusers and transformers import it by way of PyTorch.
+    """
+    if find_spec("triton"):
+        with suppress(ImportError):  # PyTorch, which would import it, copes with that too
+            import_module("triton")

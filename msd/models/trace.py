@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msd.errors import BadConfig
-from msd.files.packages import require_packages
+from msd.files.packages import load_triton, require_packages
 from msd.files.silence import without_lines
 from msd.models.structure import Structure, VariableSpec
 
@@ -118,6 +118,7 @@ def _import_quietly() -> None:
     if "tensorflow" not in sys.modules:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+        load_triton()
         with without_lines(STARTUP_LINE):
             import tensorflow  # noqa: F401
             from tensorflow.lite.python import convert  # noqa: F401
