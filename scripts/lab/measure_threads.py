@@ -54,7 +54,7 @@ CASES = [
 
 
 @dataclass(frozen=True)
-class Block:
+class ThreadBlock:
     """Sums of `ROWS` x 8 numbers of a type, and the expression that adds to that of row i and vector j."""
 
     name: str
@@ -65,10 +65,26 @@ class Block:
 
 
 BLOCKS = [
-    Block("f16, a row's number times a vector", "vec2<f16>", "f16", 4, "fma(vec2<f16>(x$h.$c), w$j, s)"),
-    Block("f16, vector times vector", "vec2<f16>", "f16", 4, "fma(x$h, w$j, s)"),
-    Block("f16, the sum times a vector", "vec2<f16>", "f16", 4, "fma(s, w$j, s)"),
-    Block("f32, a row's number times a vector", "vec4<f32>", "f32", 2, "fma(vec4<f32>(x$h.$c), w$j, s)"),
+    ThreadBlock(
+        "f16, a row's number times a vector",
+        vector="vec2<f16>",
+        element="f16",
+        columns=4,
+        adds="fma(vec2<f16>(x$h.$c), w$j, s)",
+    ),
+    ThreadBlock(
+        "f16, vector times vector", vector="vec2<f16>", element="f16", columns=4, adds="fma(x$h, w$j, s)"
+    ),
+    ThreadBlock(
+        "f16, the sum times a vector", vector="vec2<f16>", element="f16", columns=4, adds="fma(s, w$j, s)"
+    ),
+    ThreadBlock(
+        "f32, a row's number times a vector",
+        vector="vec4<f32>",
+        element="f32",
+        columns=2,
+        adds="fma(vec4<f32>(x$h.$c), w$j, s)",
+    ),
 ]
 
 
@@ -96,7 +112,7 @@ def _blocks(device: OpenDevice) -> Iterator[dict[str, Any]]:
         yield {"of": f"multiplications: {block.name}", "TFLOPS": round(dispatch.flops / seconds / 1e12, 1)}
 
 
-def _dispatch(block: Block, device: OpenDevice) -> Dispatch:
+def _dispatch(block: ThreadBlock, device: OpenDevice) -> Dispatch:
     """Return a dispatch whose threads do nothing but add to the sums of their blocks."""
     width, element = int(block.vector[3]), block.element
 
@@ -130,7 +146,15 @@ def _products(device: OpenDevice) -> Iterator[dict[str, Any]]:
         sizes = (op.pixels, op.filter.columns, op.filter.rows)
         chosen = choose_tile(*sizes, device.gpu, gate=shape.gate, bounded=True)
         variants: Variants = {"chosen": partial(_tiled, op, chosen, device.gpu)}
-        trial = Trial({op.x: x}, op.pixels * op.outputs, op.flops, variants, lambda y: [], at, expected)
+        trial = Trial(
+            {op.x: x},
+            op.pixels * op.outputs,
+            op.flops,
+            variants,
+            chosen=lambda y: [],
+            at=at,
+            expected=expected,
+        )
         [(seconds, decibels, _)] = _timed(device, device.gpu, trial, variants, REPEATS).values()
         rate = round(op.flops / sum(seconds) / 1e12, 1)
         yield {"of": f"convolution {shape}", "TFLOPS": rate, "dB": round(decibels, 1)}
