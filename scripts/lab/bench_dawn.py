@@ -144,6 +144,7 @@ def in_turn(path: Path, inputs: dict[str, Array], expected: dict[str, Array]) ->
             row[name] = {
                 "gpu_bytes": gpu_used() - before,
                 "first_result_seconds": round(process.load_seconds + process.run_seconds[0], 2),
+                "peak_memory_bytes": process.memory.peak,
                 "notes": process.placement.notes,
                 "dB to fp32": distances(exact, found),
                 "dB to the CPU": distances(expected, found),
@@ -181,6 +182,7 @@ def beside_litert(path: Path, inputs: dict[str, Array]) -> Row:
         facts = {
             "first_result_seconds": round(time.perf_counter() - begun, 1),
             "gpu_bytes": gpu_used() - before,
+            "peak_memory_bytes": litert.memory.peak,
             "operations delegated": [litert.placement.delegated, litert.placement.nodes],
             "partitions": litert.placement.partitions,
         }
