@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from msd.bundle import open_bundle
+from msd.bundle import load_manifest, open_bundle
 from msd.cli import msd
 from msd.errors import BadBundle
 from msd.run.runtime.pipeline import Pipeline
@@ -41,6 +41,12 @@ EDITS: list[tuple[str, str, dict[str, Any], str]] = [
     ("text_encoder", "inputs", {"shape": [2, 77]}, r"int32\[1, 77\], and manifest\.json says int32\[2, 77\]"),
     ("vae_decoder", "outputs", {"shape": [1, 64, 64, 3]}, r"float32\[1, 64, 64, 3\]"),
     ("vae_decoder", "inputs", {"dtype": "float16"}, r"float32\[1, 16, 16, 4\], .* float16\[1, 16, 16, 4\]"),
+    ("unet", "inputs", {"layout": "NCHW"},
+     r"the layout of the input latent of .*unet\.tflite is NHWC, and manifest\.json says NCHW; convert"),
+    ("unet", "outputs", {"layout": "NCHW"}, r"the layout of the output noise of .* is NHWC, .* says NCHW"),
+    ("text_encoder", "inputs", {"table_length": 49408},
+     r"the table_length of the input tokens of .*text_encoder\.tflite is 666, and manifest\.json says 49408"),
+    ("unet", "inputs", {"table_length": 9}, r"the table_length of the input latent .* is None, .* says 9"),
 ]  # fmt: skip
 
 
@@ -65,6 +71,17 @@ def test_no_export_takes_it(command: str, demo_int8: Path, tmp_path: Path) -> No
     assert not (tmp_path / "app").exists()
 
 
+def test_another_number_of_operations_is_refused_by_exports(demo_int8: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(demo_int8, tmp_path / "edited")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    count = manifest["components"]["unet"]["operations"]
+    manifest["components"]["unet"]["operations"] = count + 1
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    result = run("export-files", folder, "-o", tmp_path / "app")
+    assert result.exit_code == 1
+    assert f"unet.tflite is {count}, and manifest.json says {count + 1}" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -84,3 +101,22 @@ def test_other_names_are_refused(name: str, why: str, demo_int8: Path) -> None:
 
 def test_what_was_converted_is_taken(demo_int8: Path) -> None:
     require_listed_ports(open_bundle(demo_int8))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("height", 256, "its configuration's height is 256, and its networks make images of 128"),
+        ("width", 64, "its configuration's width is 64, and its networks make images of 128"),
+        ("prompt_chunks", 2, "its configuration's prompt_chunks is 2, and unet takes 77 tokens as 'context'"),
+    ],
+)
+def test_other_sizes_than_the_networks_have_are_refused(
+    field: str, value: int, why: str, demo_int8: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "manifest.json"
+    manifest = json.loads((demo_int8 / path.name).read_text())
+    manifest["configuration"][field] = value
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(BadBundle, match=f"{path} is not a manifest: {why}"):
+        load_manifest(path)

@@ -20,6 +20,7 @@ from msd.conversion.sources.compvis.unet import unet_settings, unet_tensors
 from msd.conversion.sources.compvis.vae import decoder_tensors, encoder_tensors, vae_settings
 from msd.conversion.sources.compvis.xl import xl_texts
 from msd.conversion.sources.stored import Contents
+from msd.conversion.sources.two_names import require_equal_without
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint
 from msd.graph.ir.weights import Weights
@@ -49,6 +50,7 @@ def open_single_file(
     """
     contents = _contents(path)
     tensors = plain_unet(contents.tensors)
+    require_equal_without(str(path), tensors, (TEXT, UNET, VAE))
     refuse_other_kinds(path, tensors, {VAE} if vae_is_given else set())
     prefix, read = (XL, xl_texts) if is_xl(tensors) else (TEXT, _texts)
     texts = read(NetworkTensors.of(str(path), tensors, prefix))
