@@ -37,9 +37,9 @@ EDITS: list[tuple[str, str, dict[str, Any], str]] = [
     ("unet", "inputs", {"shape": [1, 8, 8, 4]},
      r"the input latent of .*unet\.tflite is float32\[1, 16, 16, 4\], and manifest\.json says "
      r"float32\[1, 8, 8, 4\]; convert the checkpoint again"),
-    ("unet", "outputs", {"shape": [1, 64, 64, 4]}, r"the output noise of .* says float32\[1, 64, 64, 4\]"),
+    ("unet", "outputs", {"shape": [2, 16, 16, 4]}, r"the output noise of .* says float32\[2, 16, 16, 4\]"),
     ("text_encoder", "inputs", {"shape": [2, 77]}, r"int32\[1, 77\], and manifest\.json says int32\[2, 77\]"),
-    ("vae_decoder", "outputs", {"shape": [1, 64, 64, 3]}, r"float32\[1, 64, 64, 3\]"),
+    ("vae_decoder", "outputs", {"shape": [1, 128, 128, 4]}, r"float32\[1, 128, 128, 4\]"),
     ("vae_decoder", "inputs", {"dtype": "float16"}, r"float32\[1, 16, 16, 4\], .* float16\[1, 16, 16, 4\]"),
     ("unet", "inputs", {"layout": "NCHW"},
      r"the layout of the input latent of .*unet\.tflite is NHWC, and manifest\.json says NCHW; convert"),
@@ -63,11 +63,11 @@ def test_an_edited_manifest_is_refused(
 
 @pytest.mark.parametrize("command", ["export-android", "export-web", "export-files"])
 def test_no_export_takes_it(command: str, demo_int8: Path, tmp_path: Path) -> None:
-    folder = edited(demo_int8, tmp_path / "edited", "vae_decoder", "outputs", shape=[1, 64, 64, 3])
+    folder = edited(demo_int8, tmp_path / "edited", "vae_decoder", "outputs", shape=[1, 128, 128, 4])
     result = run(command, folder, "-o", tmp_path / "app")
     assert result.exit_code == 1
     assert "error: the output image of " in result.stderr
-    assert "says float32[1, 64, 64, 3]" in result.stderr
+    assert "says float32[1, 128, 128, 4]" in result.stderr
     assert not (tmp_path / "app").exists()
 
 
@@ -106,8 +106,12 @@ def test_what_was_converted_is_taken(demo_int8: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "why"),
     [
-        ("height", 256, "its configuration's height is 256, and its networks make images of 128"),
-        ("width", 64, "its configuration's width is 64, and its networks make images of 128"),
+        (
+            "height",
+            256,
+            "its configuration's height is 256, and the networks that it lists make images of 128",
+        ),
+        ("width", 64, "its configuration's width is 64, and the networks that it lists make images of 128"),
         ("prompt_chunks", 2, "its configuration's prompt_chunks is 2, and unet takes 77 tokens as 'context'"),
     ],
 )

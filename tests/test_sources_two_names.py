@@ -88,7 +88,7 @@ def test_attention_of_autoencoders_by_its_old_and_its_new_name(tmp_path: Path) -
     name = "decoder.mid_block.attentions.0.to_q.weight"
     old = name.replace("to_q", "query")
     tensors = load_file(path)
-    save_file({**tensors, old: tensors[name][:, :, None, None].contiguous()}, path)
+    save_file({**tensors, old: tensors[name][:, :, None, None].clone()}, path)
     open_checkpoint(tmp_path / "source")
     save_file({**tensors, old: torch.zeros_like(tensors[name])}, path)
     with pytest.raises(

@@ -53,7 +53,9 @@ def _require_image_size(family: Family, files: Mapping[str, Ported], listed: Siz
         return
     for axis, name, said in (1, "height", listed.height), (2, "width", listed.width):
         if (found := latents.shape[axis] * pixels.shape[axis] // cells.shape[axis]) != said:
-            raise ValueError(f"its configuration's {name} is {said}, and its networks make images of {found}")
+            raise ValueError(
+                f"its configuration's {name} is {said}, and the networks that it lists make images of {found}"
+            )
 
 
 def _require_prompt_chunks(calls: Collection[Call], files: Mapping[str, Ported], chunks: int) -> None:
