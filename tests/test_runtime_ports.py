@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from msd.bundle import load_manifest, open_bundle
+from msd.bundle import open_bundle
 from msd.cli import msd
 from msd.errors import BadBundle
 from msd.run.runtime.pipeline import Pipeline
@@ -109,18 +109,29 @@ def test_what_was_converted_is_taken(demo_int8: Path) -> None:
         (
             "height",
             256,
-            "its configuration's height is 256, and the networks that it lists make images of 128",
+            r"the height of the images of .*unet\.tflite, decoded, is 128, and manifest\.json says 256",
         ),
-        ("width", 64, "its configuration's width is 64, and the networks that it lists make images of 128"),
-        ("prompt_chunks", 2, "its configuration's prompt_chunks is 2, and unet takes 77 tokens as 'context'"),
+        (
+            "width",
+            64,
+            r"the width of the images of .*unet\.tflite, decoded, is 128, and manifest\.json says 64",
+        ),
+        (
+            "prompt_chunks",
+            2,
+            r"the prompt_chunks of .*unet\.tflite are 1, and manifest\.json says 2; convert",
+        ),
     ],
 )
 def test_other_sizes_than_the_networks_have_are_refused(
     field: str, value: int, why: str, demo_int8: Path, tmp_path: Path
 ) -> None:
-    path = tmp_path / "manifest.json"
-    manifest = json.loads((demo_int8 / path.name).read_text())
+    folder = shutil.copytree(demo_int8, tmp_path / "edited")
+    manifest = json.loads((folder / "manifest.json").read_text())
     manifest["configuration"][field] = value
-    path.write_text(json.dumps(manifest))
-    with pytest.raises(BadBundle, match=f"{path} is not a manifest: {why}"):
-        load_manifest(path)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    bundle = open_bundle(folder)
+    with pytest.raises(BadBundle, match=why):
+        require_listed_ports(bundle)
+    with pytest.raises(BadBundle, match=why):
+        Pipeline(bundle)

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from diffusers.loaders.single_file_utils import create_vae_diffusers_config_from_ldm
 
 from msd.conversion.sources.formats import open_checkpoint
 from msd.errors import BadCheckpoint
 from msd.run.runtime.diffusion import Diffusion
 from tests import single_files
+from tests.late import diffusers
 
 PUBLIC = """
 model:
@@ -65,7 +65,8 @@ def test_the_scale_is_the_one_that_diffusers_reads(path: Path) -> None:
     ddconfig = {"ch_mult": [1], "resolution": 8, "in_channels": 3, "out_ch": 3}
     ddconfig |= {"z_channels": 4, "num_res_blocks": 1, "ch": 32}
     config["model"]["params"]["first_stage_config"] = {"params": {"ddconfig": ddconfig}}
-    theirs = create_vae_diffusers_config_from_ldm(config, {})["scaling_factor"]
+    loaders = diffusers.loaders.single_file_utils
+    theirs = loaders.create_vae_diffusers_config_from_ldm(config, {})["scaling_factor"]
     path.with_suffix(".yaml").write_text(OTHER)
     assert open_checkpoint(path).configs["vae_decoder"].scaling_factor == theirs
 

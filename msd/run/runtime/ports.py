@@ -7,11 +7,12 @@ from pathlib import Path
 
 from msd.bundle import MANIFEST, Bundle, ConvertedFile
 from msd.errors import BadBundle
+from msd.run.runtime.listed_sizes import require_listed_sizes
 from msd.tensor_spec import TensorSpec
 
 
 def require_listed_ports(bundle: Bundle) -> None:
-    """Read the files of a bundle; raise what `require_ports` raises, and BadBundle for wrong `operations`."""
+    """Read the files of a bundle; raise BadBundle for what its manifest says otherwise, ports and sizes."""
     from msd.graph import tflite
     from msd.graph.ir.interface import Interface
 
@@ -22,6 +23,7 @@ def require_listed_ports(bundle: Bundle) -> None:
         require_ports(path, file, ports.inputs, ports.outputs)
         count, listed = str(len(model.main.ops)), str(file.operations)
         _refuse_other(f"the number of operations of {path}", count, listed)
+    require_listed_sizes(bundle)
 
 
 def require_ports(
