@@ -52,8 +52,8 @@ oracle-versions: .venv/ready-for-tests ## the same of every LiteRT release with 
 	PYTHONPATH=. $(BIN)/python -m scripts.oracle_versions 2.1.2 2.1.3 2.1.4 2.1.5 2.1.6 2.2.0 2.3.0 nightly -o docs/results/oracle-by-version.json
 
 bench-convert: .venv/ready-for-tests ## measure what a full-size conversion costs: 20 GB in build/, an hour and more
-	PYTHONPATH=. $(BIN)/python scripts/lab/bench_convert.py build -o docs/results/bench-convert.json
-	PYTHONPATH=. $(BIN)/python scripts/lab/bench_convert.py build --model xl/sdxl-base --no-converter --no-scaling -o docs/results/bench-convert-xl.json
+	PYTHONPATH=. $(BIN)/python scripts/lab/bench_convert.py build -o docs/results/bench-convert.json/first
+	PYTHONPATH=. $(BIN)/python scripts/lab/bench_convert.py build --model xl/sdxl-base --no-converter --no-scaling -o docs/results/bench-convert.json/xl
 
 bench-report: .venv/ready-for-tests ## measure what the rules of delegation-report cost: a minute
 	PYTHONPATH=. $(BIN)/python scripts/lab/bench_report.py -o docs/results/bench-report.json

@@ -1,10 +1,10 @@
 """Judge full-size Stable Diffusion with random weights with the real delegate on this machine's GPU.
 
     python scripts/judge_full_size.py trace build sd21-base sd15       # needs TensorFlow; less than 1 MB each
-    python scripts/judge_full_size.py judge build sd21-base sd15 -o docs/results/gpu-full-size.json
+    python scripts/judge_full_size.py judge build sd21-base sd15 -o docs/results/gpu-full-size.json/models
     python scripts/judge_full_size.py trace --controlled build sd15
     python -m scripts.judge_full_size judge build sd15 sd15-controlled sd15-fused --precision fp16 \\
-        --component controlnet_any --component unet -o docs/results/gpu-controlnet.json
+        --component controlnet_any --component unet -o docs/results/gpu-full-size.json/controlnet
 
 The two halves may run on different machines. Weights are normal with variance 1/fan-in, from a seed. The
 verdicts are added to those that OUTPUT already has. GPU memory is what nvidia-smi shows more while a network
@@ -14,7 +14,6 @@ is loaded and has run.
 from __future__ import annotations
 
 import itertools
-import json
 import sys
 import tempfile
 import time
@@ -45,7 +44,7 @@ from msd.models.networks import Network, Size
 from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
 from msd.run.runners.backends.litert_gpu import GpuProcess
 from msd.run.runners.runner import Conditions
-from scripts.figures import save_figures
+from scripts.figures import read_figures, save_figures
 from scripts.lab.nvidia_smi import gpu_used
 
 RUNS = 10
@@ -114,9 +113,7 @@ def judge_structures(
     precisions: tuple[str, ...],
 ) -> None:
     """Write the verdicts, latencies and memory as JSON to OUTPUT, after each component that a model has."""
-    report: dict[str, Any] = {"commands": [], "recipes": {}}
-    if output.exists():
-        report = json.loads(output.read_text())
+    report = read_figures(output) or {"commands": [], "recipes": {}}
     report["commands"].append("python " + " ".join(sys.argv))
     for recipe, model, name in itertools.product(recipes, models, components):
         if not (folder / model / f"{name}.zip").exists():

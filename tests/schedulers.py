@@ -99,11 +99,14 @@ def rounded(timesteps: Any, ours: list[float], config: dict[str, Any]) -> list[f
     """Return diffusers' timesteps as NumPy 1 has them.
 
     Of exponential and beta sigmas NumPy 2 computes 998.99998, which solvers with whole timesteps cut to 998.
+    Where the last sigma of training is below those before, the rounding of a logarithm decides the first.
     """
     found: list[float] = timesteps.tolist()
-    spaced = config.get("use_exponential_sigmas") or config.get("use_beta_sigmas")
+    spaced = any(config.get(f"use_{scale}_sigmas") for scale in ("karras", "exponential", "beta"))
     if not spaced or np.lib.NumpyVersion(np.__version__) < "2.0.0":
         return found
+    if config.get("rescale_betas_zero_snr"):
+        found[0] = ours[0]
     return [own if own == each + 1 else each for each, own in zip(found, ours, strict=True)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import pytest
 from msd.files.fingerprint import code_fingerprint
 from scripts.figures import (
     MADE,
+    OWN,
     RESULTS,
     ROOT,
+    RUNS,
     WRITTEN,
     ages,
     commands_of,
@@ -50,10 +53,7 @@ def test_files_older_than_their_code_are_listed_with_the_cure(saved: Path) -> No
     figures[MADE] |= {"date": "2026-11-01", "code": {"of": [*CODE], "fingerprint": "another"}}
     saved.write_text(json.dumps(figures))
     (line,) = ages(saved.parent)
-    assert (
-        line
-        == "some.json of 2026-11-01: msd/files or msd/errors.py has changed since; make results ONLY=some"
-    )
+    assert line == "some of 2026-11-01: msd/files or msd/errors.py has changed since; make results ONLY=some"
 
 
 def test_a_benchmark_of_msd_bench_is_listed_too(tmp_path: Path) -> None:
@@ -64,13 +64,74 @@ def test_a_benchmark_of_msd_bench_is_listed_too(tmp_path: Path) -> None:
     assert undated(tmp_path) == []
 
 
-def test_files_that_say_nothing_are_counted(tmp_path: Path) -> None:
+def test_files_of_unknown_code_are_listed_with_their_dates(tmp_path: Path) -> None:
     (tmp_path / "old.json").write_text(json.dumps({WRITTEN: {"commit": "0", "date": "2026-11-01"}}))
+    written = {
+        run: {WRITTEN: {"commit": "0", "date": date}}
+        for run, date in (("a", "2026-11-02"), ("b", "2026-11-03"))
+    }
+    (tmp_path / "study.json").write_text(json.dumps({RUNS: written}))
     assert list(ages(tmp_path)) == [
-        "1 files do not say which code they measured, only when git last wrote them"
+        "old.json: as last written, 2026-11-01; docs/lab.md says why it is not made anew",
+        "study.json: as last written, 2026-11-02 to 2026-11-03; docs/lab.md says why it is not made anew",
     ]
     (tmp_path / "older.json").write_text("{}")
-    assert undated(tmp_path) == ["older.json"]
+    (tmp_path / "study.json").write_text(json.dumps({RUNS: {**written, "c": {}}}))
+    assert undated(tmp_path) == ["older.json", "study.json"]
+
+
+def test_the_laboratory_says_why_files_are_not_made_anew() -> None:
+    _, _, text = (ROOT / "docs/lab.md").read_text("utf-8").partition("\n## As last written\n")
+    old = {line.partition(":")[0] for line in ages() if "as last written" in line}
+    assert old == set(re.findall(r"results/([\w-]+\.json)", text))
+
+
+def test_runs_of_a_study_are_saved_and_read_apart(tmp_path: Path) -> None:
+    study = tmp_path / "study.json"
+    assert read_figures(study / "first") == {}
+    for run, seconds in (("first", 1.0), ("second", 2.0), ("first", 3.0)):
+        save_figures(study / run, {"seconds": seconds}, *CODE)
+    assert {run: each["seconds"] for run, each in read_figures(study)[RUNS].items()} == {
+        "first": 3.0,
+        "second": 2.0,
+    }
+    assert read_figures(study / "second")[MADE]["code"]["fingerprint"] == code_fingerprint(*CODE)
+    assert read_figures(study / "third") == {}
+    assert list(ages(tmp_path)) == []
+
+
+def test_one_run_of_a_study_is_listed_and_made_anew(tmp_path: Path) -> None:
+    study = tmp_path / "study.json"
+    for run in ("first", "second"):
+        save_figures(study / run, {}, *CODE)
+    figures = read_figures(study)
+    figures[RUNS]["second"][MADE] |= {
+        "date": "2026-11-01",
+        "code": {"of": ["msd/files"], "fingerprint": "another"},
+    }
+    study.write_text(json.dumps(figures))
+    assert list(ages(tmp_path)) == [
+        "study/second of 2026-11-01: msd/files has changed since; make results ONLY=study/second"
+    ]
+    figures[RUNS]["second"][MADE]["command"] = f"echo -o old/study-second.json > {tmp_path}/said"
+    study.write_text(json.dumps(figures))
+    make("study/second", tmp_path)
+    assert (tmp_path / "said").read_text() == f"-o {study}/second\n"
+    with pytest.raises(click.ClickException, match="has no run third; it has first, second"):
+        make("study/third", tmp_path)
+
+
+def test_what_a_command_of_msd_wrote_is_stamped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "some.json"
+    monkeypatch.setitem(OWN, "some", CODE)
+    commands = [f"echo '{{\"format\": 1}}' > {path}", "true"]
+    path.write_text(json.dumps({"commands": commands}))
+    make("some", tmp_path)
+    figures = read_figures(path)
+    assert figures["format"] == 1
+    assert figures[MADE]["command"] == " && ".join(commands)
+    assert figures[MADE]["code"] == {"of": [*CODE], "fingerprint": code_fingerprint(*CODE)}
+    assert commands_of(figures) == [" && ".join(commands)]
 
 
 def test_every_file_of_docs_results_has_a_date_and_a_commit() -> None:

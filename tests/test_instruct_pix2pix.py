@@ -23,7 +23,7 @@ from msd.run.runtime.initial_image import open_initial_image
 from msd.run.runtime.needs import latent_shape
 from msd.run.runtime.pipeline import Pipeline
 from scripts.make_random_checkpoint import Random, write_diffusers
-from tests import checkpoints, single_files
+from tests import checkpoints, single_files, tiny_autoencoders
 from tests.checkpoints import TINY, vary
 from tests.drawings import nchw, nhwc
 from tests.late import diffusers, transformers
@@ -201,3 +201,23 @@ def test_image_guidance_without_guidance_is_remarked_on(bundle: Bundle, picture:
     for guidance, said in ((1.0, True), (2.0, False)):
         made = msd.generate(bundle, "red", image=picture, steps=1, guidance=guidance, image_guidance=2.0)
         assert (sentence in made.metadata.get("remarks", ())) == said
+
+
+def test_a_tiny_autoencoder_s_latents_of_the_image_to_edit_are_said_to_be_wrong(
+    theirs: tuple[Path, diffusers.StableDiffusionInstructPix2PixPipeline], tmp_path: Path
+) -> None:
+    """They are scaled, and the U-Net reads an AutoencoderKL's, which are not; in diffusers too."""
+    tiny = tiny_autoencoders.write(tmp_path / "taesd", **tiny_autoencoders.SHALLOW)
+    for half in ("encoder", "decoder"):
+        tiny_autoencoders.write_original(tmp_path / f"taesd_{half}.safetensors", tiny, half)
+    checkpoints.write(tmp_path / "inpainting", vary(TINY, unet={"in_channels": 9}))
+    for source, vae, count in (
+        (theirs[0], "taesd", 1),
+        (theirs[0], "taesd_encoder.safetensors", 1),
+        (theirs[0], "taesd_decoder.safetensors", 0),
+        (tmp_path / "inpainting", "taesd", 0),
+    ):
+        command = ["convert", source, "-o", tmp_path / "out", "--dry-run", "--vae", tmp_path / vae]
+        done = CliRunner().invoke(umbrella, [*map(str, command)])
+        said = done.stderr.count("warning: images are edited wrongly: the U-Net reads latents of the image")
+        assert (done.exit_code, said) == (0, count), done.output

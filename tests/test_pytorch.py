@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,6 +20,7 @@ from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.request import Request
 from msd.train.pytorch.backend import torch_backend
 from msd.train.pytorch.bundle import checkpoint_bundle
+from msd.train.pytorch.modules import library_class
 from tests.checkpoints import INPAINTING, SHALLOW, TINY, Config, vary, write
 from tests.late import diffusers, transformers
 
@@ -117,7 +122,9 @@ def test_the_bundle_says_what_a_manifest_would(tmp_path: Path) -> None:
 
 def test_a_model_that_repaints_is_refused(tmp_path: Path) -> None:
     write(tmp_path, INPAINTING)
-    with pytest.raises(BadCheckpoint, match=r"needs vae_encoder: it repaints a part of an image"):
+    with pytest.raises(
+        BadCheckpoint, match="repaints or edits an image, and PyTorch runs models of prompts alone"
+    ):
         checkpoint_bundle(tmp_path)
 
 
@@ -140,3 +147,25 @@ def test_weights_of_another_network_are_refused(tmp_path: Path, change, sentence
     save_file(tensors, path)
     with pytest.raises(BadCheckpoint, match=f"(?s){sentence}"):
         pipeline(tmp_path)
+
+
+def test_one_thread_at_a_time_imports_the_libraries() -> None:
+    """Networks are opened in threads of their own, and these libraries' late imports bear only one."""
+    first, second, go = Event(), Event(), Event()
+
+    def imported(library: str) -> Any:
+        (second if first.is_set() else first).set()
+        go.wait(60)
+        return import_module(library)
+
+    with mock.patch("msd.train.pytorch.modules.import_module", imported):
+        one, other = (Thread(target=library_class, args=("CLIPTextModel",)) for _ in range(2))
+        one.start()
+        assert first.wait(60)
+        other.start()
+        assert not second.wait(0.5)
+        go.set()
+        for thread in (one, other):
+            thread.join(60)
+    assert second.is_set()
+    assert library_class("UNet2DConditionModel") is diffusers.UNet2DConditionModel

@@ -22,7 +22,7 @@ from msd.conversion.sources.formats import open_checkpoint
 from msd.conversion.sources.vae import add_preview, replace_vae
 from msd.errors import BadCheckpoint, BadConfig
 from msd.models.tiny_config import TinyDecoderConfig
-from tests import checkpoints, single_files, tiny_autoencoders, xl_checkpoints
+from tests import checkpoints, controlnets, single_files, tiny_autoencoders, xl_checkpoints
 from tests.late import diffusers
 from tests.tiny_autoencoders import SHALLOW
 
@@ -301,3 +301,26 @@ def test_the_reverse_is_said(folder: Path, tmp_path: Path) -> None:
     assert "0.18215, is that of Stable Diffusion 1.x and 2.x, and that of Stable Diffusion XL is 0.13025" in (
         replaced.stderr
     )
+
+
+def test_one_that_a_later_one_replaces_whole_is_said(folder: Path, tmp_path: Path) -> None:
+    """And not one of which a half is left, nor the same one twice."""
+    said = f"warning: --vae {folder / 'taesd'} is not used: a later --vae replaces all that it has\n"
+    command = (folder / "source", "-o", tmp_path / "out", "--dry-run", "--vae", folder / "taesd", "--vae")
+    for other, count in (("other", 1), ("taesd_decoder.safetensors", 0), ("taesd", 0)):
+        done = run(*command, folder / other)
+        assert (done.exit_code, done.stderr.count(said)) == (0, count), done.output
+
+
+def test_a_controlnet_s_refusal_names_the_autoencoder_that_was_replaced(folder: Path, tmp_path: Path) -> None:
+    unet = diffusers.UNet2DConditionModel(**checkpoints.TINY["unet"])
+    controlnets.write(tmp_path / "edges", unet, **controlnets.OF_TINY)
+    levels = {"block_out_channels": [8, 12, 12]}
+    for key, block in (("down", "DownEncoder"), ("up", "UpDecoder")):
+        levels[f"{key}_block_types"] = [f"{block}Block2D"] * 3
+    diffusers.AutoencoderKL(**{**checkpoints.TINY["vae"], **levels}).save_pretrained(tmp_path / "deep")
+    command = (folder / "source", "-o", tmp_path / "out", "--dry-run", "--controlnet", tmp_path / "edges")
+    assert run(*command).exit_code == 0
+    done = run(*command, "--vae", tmp_path / "deep")
+    assert done.exit_code == 1
+    assert "edges does not fit source with --vae: controlnet_edges has 2 pixels along the side" in done.stderr

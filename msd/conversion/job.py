@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from msd.bundle import ImageDefaults
-from msd.compress.calibration.generated_inputs import Calibration
+from msd.compress.calibration.generated_inputs import NO_IMAGES, Calibration
 from msd.compress.pruning.settings import parse_pruning
 from msd.conversion.remarks import conversion_remarks
 from msd.conversion.room import with_room
@@ -214,6 +214,7 @@ def open_job(path: Path, settings: Settings) -> Job:
     _require_whole(job)
     _require_bound(job)
     _require_fusible(job)
+    _require_images(job)
     if settings.recipe.needs_calibration and settings.calibration is None:
         raise BadConfig(
             f"the recipe {settings.recipe.name} rounds by gptq, which needs a calibration: give"
@@ -272,6 +273,14 @@ def _require_fusible(job: Job) -> None:
             f"prompts have no pictures by which the ControlNets inside the {denoiser} steer; leave out"
             " --fuse-control, or give --calibration a folder of inputs"
         )
+
+
+def _require_images(job: Job) -> None:
+    """Refuse, before anything is converted, prompts for a calibration of a model that reads an image."""
+    calibration, checkpoint = job.settings.calibration, job.checkpoint
+    reads = checkpoint.family.needs(checkpoint.configs) and (job.pruned_components or job.rounded_components)
+    if calibration is not None and reads and not calibration.is_of_files:
+        raise BadConfig(f"the model in {checkpoint.name} {NO_IMAGES}")
 
 
 def _require_usable(checkpoint: Checkpoint) -> None:

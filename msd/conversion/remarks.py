@@ -10,6 +10,7 @@ from msd.graph.rewrite import Target
 from msd.models.families import Family, families
 from msd.models.families.wiring import is_guided
 from msd.models.networks import Size
+from msd.models.tiny_config import TinyEncoderConfig
 from msd.run.runtime.scheduler import ignored_settings, name_of
 
 CLIPS = ("clip_gelu", "clip_gelu_slope")
@@ -32,6 +33,7 @@ def conversion_remarks(
         *_of_controls(checkpoint.family, settings),
         *_of_batch(checkpoint.family, settings, inputs),
         *_of_latents(checkpoint, components),
+        *_of_edited_latents(checkpoint, components),
         *_of_gelu(settings),
         *_of_interface(settings, components),
         *_of_tiles(checkpoint.family, settings, components, sizes),
@@ -93,6 +95,21 @@ def _of_latents(checkpoint: Checkpoint, components: Collection[str]) -> Iterator
             f"the autoencoder's scaling_factor, {scale:g}, is that of {others[0].title}, and that of"
             f" {family.title} is {family.scaling_factor:g}: images are wrong unless the"
             f" {family.denoiser.title} was trained with it"
+        )
+
+
+def _of_edited_latents(checkpoint: Checkpoint, components: Collection[str]) -> Iterator[str]:
+    """Yield that a U-Net which reads unscaled latents of an image to edit gets a tiny autoencoder's."""
+    family = checkpoint.family
+    encoder, denoiser = family.image_encoder, family.denoiser
+    if encoder is None or not isinstance(checkpoint.configs.get(encoder.name), TinyEncoderConfig):
+        return
+    unet = checkpoint.configs[denoiser.name]
+    if encoder.name in components and unet.in_channels == 2 * unet.out_channels:
+        yield (
+            f"images are edited wrongly: the {denoiser.title} reads latents of the image that are not scaled"
+            f" by {family.scaling_factor:g}, and those of a tiny autoencoder are: give --vae a file of the"
+            " decoder alone, such as taesd_decoder.safetensors"
         )
 
 

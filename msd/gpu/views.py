@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from msd.graph.ir import Op, Tensor
+from msd.graph.ir.weights import Array
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,10 @@ class StridedView:
         """Return the view in another shape; None where no strides describe it."""
         dummy = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), self.shape, self.strides)
         try:
-            dummy.shape = shape
-        except AttributeError:
+            strides = _in_place(dummy, shape).strides
+        except (AttributeError, ValueError):
             return None
-        return StridedView(self.base, self.offset, shape, dummy.strides)
+        return StridedView(self.base, self.offset, shape, strides)
 
     def sliced(self, axis: int, start: int, size: int, step: int = 1) -> StridedView:
         """Return `size` elements from `start` along an axis, every `step`-th."""
@@ -57,6 +58,15 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     for size in reversed(shape[1:]):
         strides.append(strides[-1] * size)
     return tuple(reversed(strides[: len(shape)])) if shape else ()
+
+
+def _in_place(array: Array, shape: tuple[int, ...]) -> Array:
+    """Return the array in another shape without a copy; raises AttributeError or ValueError."""
+    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
+        found: Array = np.reshape(array, shape, copy=False)  # type: ignore[call-overload]
+        return found
+    array.shape = shape  # deprecated in NumPy 2.5; the only way that NumPy 1 has
+    return array
 
 
 def view(tensor: Tensor) -> StridedView:

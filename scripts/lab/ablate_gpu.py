@@ -1,7 +1,7 @@
 """Measure the benefit of each rewrite on a GPU: full-size U-Nets with one rewrite switched off in turn.
 
     python scripts/full_size_structures.py trace build                 # needs TensorFlow
-    python scripts/lab/ablate_gpu.py build -o docs/results/gpu-ablation.json
+    python scripts/lab/ablate_gpu.py build -o docs/results/gpu-ablation.json/rewrites
 
 The two halves may run on different machines. Weights are random. All variants are written first, side by
 side; then each takes turns with the whole U-Net, in a process of its own. LiteRT runs a file that the

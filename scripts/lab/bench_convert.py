@@ -1,6 +1,6 @@
 """Measure the cost of a conversion against its lower bound and TensorFlow's own converter.
 
-    make bench-convert        # → docs/results/bench-convert.json
+    make bench-convert        # → docs/results/bench-convert.json/first
     python -m scripts.lab.bench_convert build --model xl/sdxl-base --no-converter --no-scaling -o xl.json
 
 Writes random checkpoints of full size under FOLDER (10 GB), runs every command in its own process, in turn,
@@ -81,7 +81,6 @@ def main(
         report["TFLiteConverter"] = {c: bench.against_converter(c) for c in ("vae_decoder", "text_encoder")}
     if scaling:
         report["U-Net by parameters"] = [bench.scaled(name, changes) for name, changes in UNETS.items()]
-    output.parent.mkdir(parents=True, exist_ok=True)
     save_figures(output, report, "graph_rewrites", "msd/conversion", "msd/graph")
     click.echo(json.dumps(report, indent=2))
 

@@ -60,6 +60,7 @@ from scripts.lab.training_speed import measure_speed
 from scripts.lab.unit_choice import measure_choice
 
 GUIDANCE = ScaleRange(7.5, 7.5)
+STUDY = "distillation.json"
 RECOVERED = "recovered"
 LORA = "lcm-lora"
 STUDENTS = {
@@ -84,7 +85,7 @@ precision_option = click.option(
 recipe_option = click.option(
     "--recipe", help="What `recovered` is stored by, not int8 with a quarter pruned."
 )
-name_option = click.option("--name", default="demo", help="Figures are in distill-NAME.json.")
+name_option = click.option("--name", default="demo", help="Of the run in distillation.json.")
 
 
 def say(text: str) -> None:
@@ -180,9 +181,8 @@ def measure_student(
 
 def write(name: str, figures: dict[str, Any], out: Path) -> None:
     """Write the figures and what they depend on."""
-    path = out / f"distill-{name}.json"
-    save_figures(path, {**conditions(), **figures}, "msd/train")
-    say(f"wrote {path}")
+    save_figures(out / STUDY / name, {**conditions(), **figures}, "msd/train")
+    say(f"wrote {name} in {out / STUDY}")
 
 
 @click.group(help=__doc__)
@@ -253,16 +253,13 @@ def students(
 def recovered(
     student: Path, output: Path, name: str, count: int, only: Sequence[str], recipe: str | None
 ) -> None:
-    """Add to the figures of NAME those of the files of a recovered STUDENT that `students` has trained."""
-    path = output / f"distill-{name}.json"
-    figures = json.loads(path.read_text("utf-8"))
+    """Compare the files of a recovered STUDENT that `students` has trained: the run NAME-files."""
     prompts = [*dict.fromkeys(captions("train", CALIBRATED_ON, 1))]
     with tempfile.TemporaryDirectory() as work:
         held_back = [*captions("held-back", count, 0)]
         compared = compare_recovered(Path(work), student, prompts, held_back, only or MADE, recipe)
-    figures[RECOVERED]["files"] = {"compared_on": machine(), **compared}
-    save_figures(path, figures, "msd/train")
-    say(json.dumps(figures[RECOVERED]["files"]))
+    say(json.dumps(compared))
+    write(f"{name}-files", {"compared_on": machine(), **compared}, output)
 
 
 @main.command("speed")
@@ -294,7 +291,7 @@ def killed(output: Path, kills: int, smoke: bool) -> None:
 @click.option("--updates", default=40)
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Keeps the random checkpoint.")
 @click.option(
-    "--only", multiple=True, type=click.Choice(OBJECTIVES), help="These objectives, in a file of theirs."
+    "--only", multiple=True, type=click.Choice(OBJECTIVES), help="These objectives, in a run of theirs."
 )
 @click.option("--smoke", is_flag=True, help="The demo's U-Net in place of the large one, to try the code.")
 def full_size(

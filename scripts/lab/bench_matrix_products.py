@@ -9,7 +9,6 @@ float64. The chosen attentions of Stable Diffusion 1.5's heads are checked first
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -30,6 +29,7 @@ from msd.gpu.kernels.winograd import transformed_filter, winograd
 from msd.gpu.operations import Conv2D
 from msd.gpu.peaks import measure_peaks
 from msd.gpu.value import Dispatch, Value
+from scripts.figures import save_figures
 from scripts.lab.attention_cases import Case
 from scripts.lab.bench_attention import Run, attention_of, measure_runs
 from scripts.lab.bench_kernels import Trial, Variants, _operation, _sampled, _timed
@@ -109,7 +109,7 @@ def main() -> None:
             break
         rows = list(_measured(device, shape))
         report["rows"] += rows
-        options.output.write_text(json.dumps(report, indent=1) + "\n")
+        save_figures(options.output, report, "msd/gpu", indent=1)
         _show(shape, rows, time.monotonic() - begun)
 
 

@@ -38,7 +38,7 @@ from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr
 from msd.run.runners.machine import this_machine
 from msd.run.runners.memory_sampler import descendants, resident
-from scripts.figures import save_figures
+from scripts.figures import read_figures, save_figures
 from scripts.lab.devtools import ADAPTERS, BrowserFailed, BrowserPage, Chromium
 from scripts.lab.nvidia_smi import SampledGpu, gpu_name
 from tests.web.server import running, served
@@ -120,7 +120,7 @@ def main(
 
 def begun(output: Path) -> Row:
     """Return what OUTPUT has, with this command and machine; folders and files keep their names alone."""
-    result: Row = json.loads(output.read_text()) if output.exists() else {"commands": [], "models": {}}
+    result: Row = read_figures(output) or {"commands": [], "models": {}}
     words = [Path(word).name if "/" in word else word for word in sys.argv[1:]]
     result["commands"].append("python -m scripts.lab.bench_page " + " ".join(words))
     return result | {"machine": processor(), "gpu": gpu_name(), "msd": package.__version__}

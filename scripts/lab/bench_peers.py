@@ -1,7 +1,7 @@
 """Measure msd's kernels beside LiteRT's delegate, ONNX Runtime and PyTorch, one full-size U-Net in turn.
 
     python -m scripts.judge_full_size trace build sd21-base              # needs TensorFlow; less than 1 MB
-    python -m scripts.lab.bench_peers build sd21-base -o docs/results/kernels-peers.json
+    python -m scripts.lab.bench_peers build sd21-base -o docs/results/kernels-peers.json/h200
 
 The two may run on different machines; the second needs Vulkan, torch, diffusers, onnx, onnxscript, and
 onnxruntime-webgpu in place of onnxruntime; `--engine` names some of them. Weights are random: int8 in the

@@ -1,7 +1,7 @@
 """Count what the networks of public checkpoints read, write and compute in a run, as msd converts them.
 
     python -m scripts.judge_full_size trace build sd21-base sd15     # needs TensorFlow; less than 1 MB each
-    python -m scripts.lab.count_bytes build sd21-base sd15 -o docs/results/counted-bytes.json
+    python -m scripts.lab.count_bytes build sd21-base sd15 -o docs/results/counted-bytes.json/standard
 
 Nothing runs and no weight is read: shapes alone decide. Both delegates are counted, on each device.
 """

@@ -1,7 +1,7 @@
 """Measure what a calibration costs when the U-Net of a checkpoint of full size is converted.
 
     python -m scripts.make_random_checkpoint diffusers build/sd21 --model sd21-base
-    python -m scripts.lab.measure_calibration build/sd21 -o docs/results/calibrated-conversion.json
+    python -m scripts.lab.measure_calibration build/sd21 -o docs/results/rounding.json/conversion
 
 The inputs are random numbers: generating a calibration's images, with two passes of the U-Net for each step
 of a prompt, comes on top. Each conversion is a process of its own.

@@ -206,9 +206,17 @@ def compare(folder: Path, output: Path, images_only: bool) -> None:
         "variants": rows,
     }
     save_figures(output, report, "msd/compress")
-    plot({name: each["pixels"] for name, each in drawn.items()}, prompts, output.with_suffix(".png"))
+    plot({name: each["pixels"] for name, each in drawn.items()}, prompts, picture_of(output))
     for name, each in rows.items():
         click.echo(f"{name}: {json.dumps(each)}")
+
+
+def picture_of(output: Path) -> Path:
+    """Return the place of the sheet beside a file of results, STUDY-RUN.png for a run of a study."""
+    study = output.parent
+    if study.suffix != ".json":
+        return output.with_suffix(".png")
+    return study.with_name(f"{study.stem}-{output.name}.png")
 
 
 def place(name: str) -> str:

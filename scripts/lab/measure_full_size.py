@@ -59,7 +59,6 @@ def main(source: Path, output: Path, components: tuple[str, ...], name: str) -> 
         "latent": list(checkpoint.configs["unet"].size),
         "components": rows,
     }
-    output.parent.mkdir(parents=True, exist_ok=True)
     save_figures(output, report, "graph_rewrites", "msd/conversion")
 
 

@@ -72,7 +72,6 @@ def main(output: Path, count: int, steps: int) -> None:
         "variants": rows,
         "seconds": round(time.time() - begun),
     }
-    output.parent.mkdir(parents=True, exist_ok=True)
     save_figures(output, report, "graph_rewrites", "msd/run/runtime")
 
 

@@ -1,6 +1,6 @@
 """Measure what rounding a layer of full size on a calibration costs, in seconds of CPU time and in memory.
 
-    python -m scripts.lab.measure_rounding -o docs/results/rounding-full-size.json
+    python -m scripts.lab.measure_rounding -o docs/results/rounding.json/full-size
 
 Each layer is one of Stable Diffusion 2.1's U-Net with random weights, and random inputs that depend on each
 other. Running the network, whose inputs a conversion observes, comes on top.

@@ -3,7 +3,7 @@
     msd-convert -o build/two --size 128x128 --size 128x192
     msd-convert -o build/one-128x128 --size 128x128
     msd-convert -o build/one-128x192 --size 128x192
-    python -m scripts.lab.measure_sizes build/two build/one -o docs/results/sizes.json
+    python -m scripts.lab.measure_sizes build/two build/one -o docs/results/sizes.json/demo
 
 Each row is a process of its own that loads a file and runs one signature on seeded inputs. "equal" compares
 its output with that of the file for this size alone, on the same library.

@@ -34,6 +34,9 @@ from msd.run.runtime.tokenizer import open_tokenizer
 CAPTIONS = 4
 """The number of the demo's held-back captions that replace missing prompts."""
 
+NO_IMAGES = "repaints or edits an image, and prompts have none: give --calibration a folder of inputs"
+"""What a model does that prompts cannot calibrate, and what can."""
+
 OnRun = Callable[[str, Inputs], None]
 """Called before every run with the network's name and its inputs, which may change after the call."""
 
@@ -73,9 +76,14 @@ class Calibration:
         own = images.unless(self.steps, self.guidance)
         return replace(self, steps=own.steps, guidance=own.guidance)
 
+    @property
+    def is_of_files(self) -> bool:
+        """Whether the inputs are those in a folder."""
+        return self.given is not None and self.given.is_dir()
+
     def is_for(self, component: str) -> bool:
         """Whether there are inputs of a network: prompts give those of all but ControlNets."""
-        if self.given is not None and self.given.is_dir():
+        if self.given is not None and self.is_of_files:
             return (self.given / component).is_dir()
         return not component.startswith(PREFIX)
 
@@ -108,6 +116,8 @@ class Calibration:
                 f"prompts have no pictures by which {controls[0]} steers: give --calibration a folder with"
                 " inputs of it, or name other components with --component"
             )
+        if bundle.wiring.needed_pixels:
+            raise BadCalibration(f"the model in {bundle.folder} {NO_IMAGES}")
         prompts = self._prompts(bundle)
         images = bundle.manifest.images.unless(self.steps, self.guidance)
         requests = [

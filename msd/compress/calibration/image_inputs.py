@@ -12,6 +12,7 @@ from msd.compress.calibration.inputs import Inputs
 from msd.models.demo.captions import scenes
 from msd.models.demo.scenes import draw
 from msd.run.runtime.image import image_of
+from msd.run.runtime.initial_image import InitialImage
 from msd.tensor_spec import TensorSpec
 
 IMAGE = "image"
@@ -31,6 +32,16 @@ def image_port(ports: Iterable[TensorSpec]) -> TensorSpec | None:
 def image_inputs(port: TensorSpec, pixels: Pixels) -> Inputs:
     """Return one run's inputs: the image `pixels` (height, width, 3), the same in every row of the batch."""
     return {port.name: np.repeat(image_of(pixels), port.shape[0], 0)}
+
+
+def scene_to_change(height: int, width: int, masked: bool) -> InitialImage:
+    """Return a scene of the demo's at a size, for models that read an image; a mask marks its left half."""
+    from PIL import Image
+
+    picture = Image.fromarray(draw(next(iter(scenes("held-back"))), 0)).resize((width, height))
+    left = np.zeros((1, height, width, 1), np.float32)
+    left[:, :, : width // 2] = 1
+    return InitialImage(image_of(np.asarray(picture)), left if masked else None, "a scene of the demo's")
 
 
 def scene_inputs(port: TensorSpec) -> list[Inputs]:

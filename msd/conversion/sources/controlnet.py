@@ -133,7 +133,8 @@ def _with(checkpoint: Checkpoint, component: Component, path: Path, unet: UNetCo
             config = replace(read_config(component, opened.settings), size=unet.size)
         _require_fit(component.name, config, unet, checkpoint.configs[checkpoint.family.decoder.name].scale)
     except BadCheckpoint as error:
-        raise BadCheckpoint(f"{path} does not fit {checkpoint.name}: {error}") from error
+        replaced = " with --vae" if checkpoint.family.decoder.name in checkpoint.replaced else ""
+        raise BadCheckpoint(f"{path} does not fit {checkpoint.name}{replaced}: {error}") from error
     return replace(
         checkpoint,
         configs={**checkpoint.configs, component.name: config},

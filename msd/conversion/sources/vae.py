@@ -55,14 +55,20 @@ class _Vae:
 def replace_vae(checkpoint: Checkpoint, paths: Sequence[Path]) -> Checkpoint:
     """Return the checkpoint with the autoencoders at `paths` in place of its own, one after another.
 
-    Each replaces, or adds, the components whose weights it has: a file may have only one half. Reads only
-    headers. Raises BadConfig for a checkpoint with networks of keras-cv; BadCheckpoint, naming the path, for
-    anything else than an autoencoder, and for one that does not fit.
+    Each replaces, or adds, the components whose weights it has: a file may have only one half. One of which
+    later ones leave nothing is said. Reads only headers. Raises BadConfig for a checkpoint with networks of
+    keras-cv; BadCheckpoint, naming the path, for anything else than an autoencoder, and for one that does not
+    fit.
     """
     folder = checkpoint.family.decoder.part.folder
+    components = [c for c in checkpoint.family.components if c.part.folder == folder]
+    given: dict[str, Path] = {}
     for path in paths:
-        components = [c for c in checkpoint.family.components if c.part.folder == folder]
-        checkpoint = _with(checkpoint, path, components)
+        before, checkpoint = checkpoint.weights, _with(checkpoint, path, components)
+        given |= {n: path for n, tensors in checkpoint.weights.items() if tensors is not before.get(n)}
+    if unused := dict.fromkeys(path for path in paths if path not in given.values()):
+        remark = f"--vae {' and '.join(map(str, unused))} is not used: a later --vae replaces all that it has"
+        checkpoint = replace(checkpoint, remarks=(*checkpoint.remarks, remark))
     decoder = checkpoint.family.decoder
     if paths and decoder.name not in checkpoint.weights:
         names = " and ".join(map(str, paths))

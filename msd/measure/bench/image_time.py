@@ -56,7 +56,7 @@ def can_generate(bundle: Bundle, engine: Engine) -> bool:
     if engine.backend.open is None:
         return False
     try:
-        require_prompts_suffice(bundle)
+        require_prompts_suffice(bundle, "an image is timed by a prompt alone")
     except (BadBundle, BadConfig):
         return False
     return True

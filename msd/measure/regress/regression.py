@@ -15,6 +15,7 @@ from msd.measure.regress.goldens import Origin
 from msd.measure.regress.metrics import Pixels
 from msd.measure.regress.suite import Suite
 from msd.run.runtime.image import GeneratedImage
+from msd.run.runtime.needs import require_prompts_suffice
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.step_counter import OnStep
 
@@ -22,6 +23,8 @@ ByName = dict[str, GeneratedImage]
 
 OnStopped = Callable[[Result], None]
 """Called with the comparison of the images that were made before something ended it."""
+
+PROMPTS_ALONE = "the images of a suite are of prompts alone"
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,9 @@ def guard(suite: Suite, pipeline: Pipeline, folder: Path) -> Guard:
     """Return the guard of a pipeline: the suite and the goldens in `folder`, checked.
 
     Raises BadGoldens for goldens that are missing, damaged, another suite's or of another size, and BadConfig
-    or BadCaption for thresholds that do not apply to this model.
+    or BadCaption for thresholds that do not apply to this model and for one that reads an image.
     """
+    require_prompts_suffice(pipeline.bundle, PROMPTS_ALONE)
     goldens = store.load(folder)
     store.require_same_drawing(goldens, suite, folder)
     golden = store.read_pictures(folder, goldens)
@@ -85,7 +89,8 @@ def guard(suite: Suite, pipeline: Pipeline, folder: Path) -> Guard:
 
 
 def require_updatable(suite: Suite, pipeline: Pipeline, folder: Path) -> None:
-    """Raise OutputExists where the folder has other files, and the errors of `guard` for thresholds."""
+    """Raise OutputExists where the folder has other files, and the errors of `guard` for the model."""
+    require_prompts_suffice(pipeline.bundle, PROMPTS_ALONE)
     store.require_replaceable(folder)
     require_scorer(suite, metrics.is_demo(pipeline.bundle))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msd.bundle import open_bundle
-from msd.compress.calibration.image_inputs import image_port, scene_inputs
+from msd.compress.calibration.image_inputs import image_port, scene_inputs, scene_to_change
 from msd.compress.calibration.inputs import read_arrays
 from msd.compress.calibration.ranges import Range, audit
 from msd.graph.ir.interface import Interface, compared_ids
@@ -76,13 +76,19 @@ def _inputs(file: Path, drawn: Drawn | None, given: Sequence[Path]) -> tuple[str
 
 
 def draw(bundle: Path, size: str = "") -> Drawn:
-    """Generate two images with a bundle, in `size` or its first, and return each network's inputs."""
+    """Generate two images with a bundle, in `size` or its first, and return each network's inputs.
+
+    A model that reads an image beside the prompt reads a scene of the demo's.
+    """
     from msd.compress.calibration.generated_inputs import collect_inputs
     from msd.conversion.sizes.pick import one_size
+    from msd.run.runtime.needs import image_size, takes_mask
     from msd.run.runtime.request import Request
 
-    requests = [Request(prompt, steps=STEPS, seed=i) for i, prompt in enumerate(PROMPTS)]
     opened = open_bundle(bundle)
     sizes = {str(each): each for each in opened.manifest.configuration.all_sizes}
     with one_size(opened, sizes.get(size)) as picked:
+        needs_image = picked.wiring.needed_pixels
+        image = scene_to_change(*image_size(picked), takes_mask(picked)) if needs_image else None
+        requests = [Request(prompt, steps=STEPS, seed=i, image=image) for i, prompt in enumerate(PROMPTS)]
         return collect_inputs(picked, requests)

@@ -35,11 +35,15 @@ def require_generates(bundle: Bundle) -> None:
     require_listed_sizes(bundle)
 
 
-def require_prompts_suffice(bundle: Bundle) -> None:
-    """Raise what `require_generates` does, and BadConfig where an image needs more than a prompt."""
+def require_prompts_suffice(bundle: Bundle, given: str) -> None:
+    """Raise what `require_generates` does, and BadConfig where images need more than a prompt.
+
+    Its sentence ends in what is `given` instead.
+    """
     require_generates(bundle)
-    if needed := bundle.wiring.needed_pixels:
-        raise BadConfig(f"images are generated from more than a prompt, the {min(needed)} ({bundle.folder})")
+    if bundle.wiring.needed_pixels:
+        does = "repaints a part of an image" if takes_mask(bundle) else "edits an image"
+        raise BadConfig(f"the model in {bundle.folder} {does}, and {given}")
 
 
 def require_ids_fit(bundle: Bundle, ids: Iterable[int]) -> None:

@@ -11,7 +11,7 @@ from msd.errors import BadConfig
 from msd.files.packages import require_packages
 from msd.run.runners.backend import Backend
 from msd.run.runtime.guidance import Guidance
-from msd.run.runtime.needs import image_size, latent_shape
+from msd.run.runtime.needs import image_size, latent_shape, require_prompts_suffice
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.scheduler import bundle_scheduler
 
@@ -77,12 +77,15 @@ def open_model(model: ComparedModel, batch: int = BATCH, device: str | None = No
     """Return a model, opened. Of a checkpoint, `batch` guided images are denoised at once, on a `device`.
 
     `device` is one of PyTorch's, None for a CUDA GPU where there is one and else the CPU. Raises BadConfig
-    for a folder that is neither kind of model, and for a checkpoint where a package that runs it is missing;
+    for a folder that is neither kind of model, for a model that reads an image beside the prompt, and for a
+    checkpoint where a package that runs it is missing;
     BadBundle and BadCheckpoint for damaged ones.
     """
     folder = model.folder
     if is_bundle(folder):
-        return OpenedModel(model, open_bundle(folder), model.backend)
+        bundle = open_bundle(folder)
+        require_prompts_suffice(bundle, "models are compared by prompts alone")
+        return OpenedModel(model, bundle, model.backend)
     if not (folder / INDEX).is_file():
         raise BadConfig(
             f"{folder} is no model: it has neither the {MANIFEST} of a folder that msd-convert wrote nor the"

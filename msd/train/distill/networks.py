@@ -115,7 +115,7 @@ def require_plain(folder: Path, unet: Mapping[str, Any], vae: Mapping[str, Any])
     if unet.get("in_channels") != vae.get("latent_channels"):
         raise BadCheckpoint(
             f"the U-Net of {folder} takes {unet.get('in_channels')} channels and its latents have"
-            f" {vae.get('latent_channels')}: models that repaint images cannot be distilled"
+            f" {vae.get('latent_channels')}: models that repaint or edit images cannot be distilled"
         )
     if unet.get("time_cond_proj_dim") is not None:
         raise BadCheckpoint(f"the U-Net of {folder} takes the guidance scale: it has been distilled already")

@@ -38,14 +38,16 @@ def checkpoint_bundle(folder: Path, batch: int = 1) -> tuple[Checkpoint, Bundle]
 
     The U-Net takes `PASSES` rows for each of `batch` images. The bundle's files do not exist: its tokenizer
     and its scheduler are the checkpoint's own, and its networks are for `msd.train.pytorch.backend`. Raises
-    BadCheckpoint, also for a U-Net that repaints images.
+    BadCheckpoint, also for a U-Net that repaints or edits images.
     """
     checkpoint = open_folder(folder)
     family, configs = checkpoint.family, checkpoint.configs
     for name in family.required:
         require_depth(name, configs[name], checkpoint.weights[name], checkpoint.name)
-    if needs := family.needs(configs):
-        raise BadCheckpoint(f"the model in {folder} needs {', '.join(needs)}: it repaints a part of an image")
+    if family.needs(configs):
+        raise BadCheckpoint(
+            f"the model in {folder} repaints or edits an image, and PyTorch runs models of prompts alone"
+        )
     size = size_of(family, configs)
     hashes = {name: file_facts(path) for name, path in checkpoint.files.items()}
     ports = ports_of(checkpoint, _rows(checkpoint, batch), size)

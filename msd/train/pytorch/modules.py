@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
+from threading import Lock
 from typing import Any
 
 import torch
@@ -34,6 +36,14 @@ PREFIX = "text_model."
 
 UNUSED = "encoder.", "quant_conv."
 """Of an autoencoder's tensors, where only its decoder runs."""
+
+CLASSES = {
+    "diffusers": ("AutoencoderKL", "AutoencoderTiny", "UNet2DConditionModel"),
+    "transformers": ("CLIPTextConfig", "CLIPTextModel", "CLIPTextModelWithProjection"),
+}
+"""The classes that are used, by library."""
+
+IMPORTING = Lock()
 
 ADDED = "text_embeds", "time_ids"
 """The inputs of a U-Net that diffusers takes as `added_cond_kwargs`."""
@@ -64,18 +74,27 @@ def network_call(checkpoint: Checkpoint, name: str, config: Mapping[str, Any], d
     return partial(kind.call, module.requires_grad_(False).eval().to(device))
 
 
+def library_class(name: str) -> Any:
+    """Return one of the classes in `CLASSES`; the first thread imports all, and others wait for it.
+
+    Both libraries import their parts when these are first asked for, diffusers with parts of transformers:
+    where two threads do so at once, one finds a module of the other's without all that is in it.
+    """
+    with IMPORTING:
+        libraries = {library: import_module(library) for library in CLASSES}
+        found = {each: getattr(libraries[library], each) for library in CLASSES for each in CLASSES[library]}
+    return found[name]
+
+
 def text_encoder(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> Any:
     """Return transformers' CLIPTextModel with these weights; raises BadCheckpoint."""
-    from transformers import CLIPTextModel
-
-    return _clip(CLIPTextModel(_clip_config(config)), weights)
+    return _clip(library_class("CLIPTextModel")(_clip_config(config)), weights)
 
 
 def projected_text_encoder(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> Any:
     """Return transformers' CLIPTextModelWithProjection with these weights; raises BadCheckpoint."""
-    from transformers import CLIPTextModelWithProjection
-
-    return _clip(CLIPTextModelWithProjection(_clip_config(config)), weights)
+    kind = library_class("CLIPTextModelWithProjection")
+    return _clip(kind(_clip_config(config)), weights)
 
 
 def _clip_config(config: Mapping[str, Any]) -> Any:
@@ -84,10 +103,9 @@ def _clip_config(config: Mapping[str, Any]) -> Any:
     For a precision transformers changes PyTorch's default while it makes parts of a network, and then a
     network that another thread is making has it too.
     """
-    from transformers import CLIPTextConfig
-
     precision = "dtype", "torch_dtype"
-    return CLIPTextConfig.from_dict({key: each for key, each in config.items() if key not in precision})
+    settings = {key: each for key, each in config.items() if key not in precision}
+    return library_class("CLIPTextConfig").from_dict(settings)
 
 
 def _clip(network: Any, weights: Mapping[str, Weights]) -> Any:
@@ -98,17 +116,14 @@ def _clip(network: Any, weights: Mapping[str, Weights]) -> Any:
 
 def unet(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> Any:
     """Return diffusers' UNet2DConditionModel with these weights; raises BadCheckpoint."""
-    import diffusers
-
-    return _filled(diffusers.UNet2DConditionModel.from_config(dict(config)), weights)
+    kind = library_class("UNet2DConditionModel")
+    return _filled(kind.from_config(dict(config)), weights)
 
 
 def autoencoder(weights: Mapping[str, Weights], config: Mapping[str, Any]) -> Any:
     """Return diffusers' AutoencoderKL or AutoencoderTiny with the weights of its decoder; BadCheckpoint."""
-    import diffusers
-
     tiny = config.get("_class_name") == "AutoencoderTiny"
-    kind = diffusers.AutoencoderTiny if tiny else diffusers.AutoencoderKL
+    kind = library_class("AutoencoderTiny" if tiny else "AutoencoderKL")
     return _filled(kind.from_config(dict(config)), weights, optional=UNUSED)
 
 
