@@ -137,7 +137,7 @@ def _write(
     tensors = [Tensor(each.name, each.shape, each.dtype.upper()) for each in (*ports, result)]
     tflite.write(Model([Graph(tensors[:-1], tensors[-1:])], description=name * 1000), path)
     facts = file_facts(path)
-    return ConvertedFile(path.name, facts.sha256, facts.bytes, 1, tuple(ports), (result,))
+    return ConvertedFile(path.name, facts.sha256, facts.bytes, 0, tuple(ports), (result,))
 
 
 @dataclass(frozen=True)

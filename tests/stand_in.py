@@ -20,6 +20,7 @@ from msd.bundle import (
     dump_manifest,
     file_facts,
 )
+from msd.graph import tflite
 from msd.tensor_spec import TensorSpec
 from tests.clip_files import write_tokenizer
 from tests.stable_diffusion import COMPONENTS
@@ -117,7 +118,8 @@ def write_network(recipe: Recipe, path: Path) -> ConvertedFile:
     shape = tuple(concrete.structured_outputs[recipe.output].shape)
     inputs = tuple(TensorSpec(name, shape, dtype, "") for name, (shape, dtype) in recipe.inputs.items())
     outputs = (TensorSpec(recipe.output, shape, "float32", ""),)
-    return ConvertedFile(path.name, facts.sha256, facts.bytes, 1, inputs, outputs)
+    operations = len(tflite.read(path).main.ops)
+    return ConvertedFile(path.name, facts.sha256, facts.bytes, operations, inputs, outputs)
 
 
 def write_bundle(folder: Path, batch: int = 1, sinusoids: bool = False) -> Path:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from msd.cli import blocks as cli
 from msd.cli.blocks import blocks
 from msd.files import schema
 from msd.measure.blockwise.result import FORMAT, BlockReport, finite
@@ -174,3 +176,48 @@ def test_blocks_without_an_error_are_exact(bundles: dict[str, Path]) -> None:
     assert result.exit_code == 0, result.output
     assert "text_encoder: block SNR median exact, worst exact in" in result.output
     assert "inf" not in result.output
+
+
+def stopped(
+    done: str, bundles: dict[str, Path], folder: Path, monkeypatch: pytest.MonkeyPatch, *more: object
+) -> str:
+    """Return what Ctrl-C leaves on stderr, once the activity of the text encoder is `done`."""
+
+    @contextmanager
+    def progress() -> Iterator[Callable[[str, str, int, int], None]]:
+        def on_progress(component: str, what: str, number: int, total: int) -> None:
+            if (component, f"{what} {number}") == ("text_encoder", done):
+                raise KeyboardInterrupt
+
+        yield on_progress
+
+    monkeypatch.setattr(cli, "component_progress", progress)
+    monkeypatch.setenv("COLUMNS", "150")
+    options = ("--reference", bundles["float32"], *FAST, "--plot", folder / "blocks.svg")
+    result = call(bundles["int8"], *options, "--json", "--component", "text_encoder", *more)
+    assert (result.exit_code, result.stdout, [*folder.iterdir()]) == (130, "", [])
+    return result.stderr
+
+
+def test_ctrl_c_loses_no_block(
+    bundles: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = stopped("blocks alone 2", bundles, tmp_path, monkeypatch)
+    table, _, rest = said.partition("stopped: ")
+    assert len(re.findall(r"^│ [a-z]", table, re.MULTILINE)) == 2
+    assert "nothing is written" in rest
+
+
+def test_ctrl_c_loses_no_share_of_the_error(
+    bundles: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = stopped("one block compressed 2", bundles, tmp_path, monkeypatch, "--final")
+    shares = [float(share) for share in re.findall(r"([0-9.]+)% │", said.partition("stopped: ")[0])]
+    assert len(shares) == 2
+    assert sum(shares) == pytest.approx(100, abs=0.2)
+
+
+def test_nothing_is_said_of_blocks_of_which_none_is_measured(
+    bundles: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "stopped" not in stopped("blocks alone 0", bundles, tmp_path, monkeypatch)

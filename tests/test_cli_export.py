@@ -112,6 +112,16 @@ def test_other_apps_get_the_same_files_and_manifest(folder: Path, tmp_path: Path
     assert run("export-files", folder, "-o", out, "--force").exit_code == 0
 
 
+def test_other_apps_files_are_told_to_programs(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run("export-files", folder, "-o", out, "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert (said["output"], said["model"]) == (str(out), open_bundle(folder).model_hash)
+    assert {"unet.tflite", "vae_decoder.tflite"} < {*said["files"]}
+    assert all((out / "SDModels" / name).is_file() for name in said["files"])
+
+
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [

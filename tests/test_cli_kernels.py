@@ -248,3 +248,38 @@ def test_all_stages_of_an_ablation_run(pointwise: Path) -> None:
         counted = (7 * 2 + 4) * values + narrowing  # f16, but for the output
         assert row["counted"]["bytes"] == counted
         assert row["counted"]["seconds"] == pytest.approx(counted / 67.2e9)
+
+
+@pytest.mark.parametrize(("problem", "code"), [(KeyboardInterrupt(), 130), (DelegateFailed("it is lost"), 1)])
+def test_what_ends_it_loses_no_network(
+    problem: BaseException,
+    code: int,
+    bundle_folder: Path,
+    measured: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    costs = profiling_run.measure_network
+
+    def until_the_decoder(file: NetworkFile, *others: Any) -> NetworkCosts:
+        if file.component == "vae_decoder":
+            raise problem
+        return costs(file, *others)
+
+    monkeypatch.setattr(profiling_run, "measure_network", until_the_decoder)
+    output = tmp_path / "kernels.json"
+    result = run(bundle_folder, "--json", "-o", output)
+    assert (result.exit_code, result.stdout, output.exists()) == (code, "", False)
+    table, _, rest = result.stderr.partition("stopped: ")
+    assert [
+        f"{title} on a <gpu>".lower() in table.lower() for title in ("text encoder", "U-Net", "VAE decoder")
+    ] == [True, True, False], table
+    assert "nothing is written" in rest
+
+
+def test_nothing_is_said_of_networks_of_which_none_is_measured(
+    bundle_folder: Path, measured: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiling_run, "measure_tiles", lambda *ignored: None)
+    result = run(bundle_folder, "--winograd")
+    assert (result.exit_code, "stopped" in result.stderr) == (1, False)

@@ -6,7 +6,8 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from msd.cli import msd
+from msd.cli import regress as cli
 from msd.errors import OutputUnwritable
 from msd.measure.regress import report_folder
 from tests.test_regress_views import cases
@@ -236,3 +238,29 @@ def test_the_workflow_keeps_the_report_where_it_is_written() -> None:
     assert upload["with"]["path"] == folder
     assert Path(junit).parent == Path(folder)
     assert "continue-on-error" not in regress
+
+
+@pytest.mark.parametrize(("done", "images"), [(1, 0), (3, 1)])
+def test_ctrl_c_loses_no_image(
+    done: int,
+    images: int,
+    worse: Path,
+    bundle_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @contextmanager
+    def progress() -> Iterator[Callable[[int, int, float], None]]:
+        def on_step(number: int, total: int, seconds: float) -> None:
+            if number == done:
+                raise KeyboardInterrupt
+
+        yield on_step
+
+    monkeypatch.setattr(cli, "step_progress", progress)
+    report, junit = tmp_path / "report", tmp_path / "report.xml"
+    result = run(worse, bundle_folder, "--json", "-o", report, "--junit", junit)
+    assert (result.exit_code, result.stdout, report.exists(), junit.exists()) == (130, "", False, False)
+    table, _, rest = result.stderr.partition("stopped: ")
+    assert [name in table for name in ("fox  ", "owl  ", "threshold")] == [images > 0, False, False]
+    assert ("equal" in table, "nothing is written" in rest) == (images > 0, images > 0)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from msd.cli import report as cli
+from msd.cli import report_run
 from msd.cli.report import report
+from msd.cli.report_run import Findings, OnJudged, ReportRequest
+from msd.errors import NoDelegate, OutputUnwritable
+from msd.files import atomic
+from msd.measure import judging
+from msd.measure.judging import Verdict
 from tests import tiny_models
 from tests.old_runtime import MISSING
 from tests.stable_diffusion import COMPONENTS
@@ -198,7 +208,8 @@ def test_other_forms_go_to_a_file(form: str, begins: str, tmp_path: Path) -> Non
     path = tmp_path / "report"
     arguments = ("--no-run", "--format", form, tiny_models.save("whole", tmp_path))
     assert call(*arguments).stdout.startswith(begins)
-    assert call(*arguments, "-o", path).stdout == ""
+    written = call(*arguments, "-o", path)
+    assert (written.stdout, "whole.tflite" in written.stderr) == ("", True)
     assert path.read_text().startswith(begins)
     again = call(*arguments, "-o", path)
     assert again.exit_code == 1
@@ -294,3 +305,83 @@ def test_help_has_examples_that_name_real_options() -> None:
     }
     for example in examples:
         assert {word for word in example.split() if word.startswith("--")} <= options
+
+
+@pytest.mark.parametrize(("problem", "code"), [(KeyboardInterrupt(), 130), (NoDelegate("it is gone"), 1)])
+def test_what_ends_it_loses_no_verdict(
+    problem: BaseException, code: int, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = judging.judge
+
+    def until_the_decoder(path: Path, **settings: Any) -> Verdict:
+        if path.stem == "vae_decoder":
+            raise problem
+        return judged(path, **settings)
+
+    monkeypatch.setattr(judging, "judge", until_the_decoder)
+    output = bundle / "report.json"
+    result = call(bundle, "--json", "-o", output)
+    assert (result.exit_code, result.stdout, output.exists()) == (code, "", False)
+    table, _, rest = result.stderr.partition("stopped: ")
+    assert table.count("3 of 3 operations on GPU, 1 partition ") == 2
+    assert "vae_decoder.tflite" in table, "what rules predict of it"
+    assert "nothing is written" in rest
+
+
+def test_what_ends_a_comparison_of_two_versions_keeps_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, ...]] = []
+
+    def collect(request: ReportRequest, stderr: Any, on_judged: OnJudged) -> Findings:
+        seen.append(request.litert)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        found = report_run.collect_findings(replace(request, litert=("2.3.0",)), stderr, on_judged)
+        on_judged(found)
+        return found
+
+    monkeypatch.setattr(cli, "collect_findings", collect)
+    model = tiny_models.save("whole", tmp_path)
+    result = call("--compare-litert", "2.1.5", "2.3.0", "--no-run", model)
+    assert (result.exit_code, result.stdout, seen) == (130, "", [("2.1.5",), ("2.3.0",)])
+    assert "whole.tflite" in result.stderr.partition("stopped: ")[0]
+
+
+def test_nothing_is_said_of_a_report_that_ends_before_its_first_verdict(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(path: Path, **settings: Any) -> Verdict:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(judging, "judge", ended)
+    result = call(bundle)
+    assert (result.exit_code, "stopped" in result.stderr) == (130, False)
+
+
+def test_a_report_that_cannot_be_written_is_still_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def full(*ignored: Any) -> Iterator[Path]:
+        raise OutputUnwritable("the disk is full")
+        yield tmp_path
+
+    monkeypatch.setattr(atomic, "atomic_write", full)
+    output = tmp_path / "report.html"
+    result = call("--no-run", tiny_models.save("whole", tmp_path), "--format", "html", "-o", output)
+    assert (result.exit_code, result.stdout, output.exists()) == (1, "", False)
+    table, _, rest = result.stderr.partition("error: the disk is full")
+    assert ("whole.tflite" in table, rest) == (True, "\n")
+
+
+@pytest.mark.parametrize("place", ["missing/report.json", "file/report.json"])
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_judged(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "collect_findings", None)
+    (tmp_path / "file").touch()
+    output = tmp_path / place
+    result = call(tiny_models.save("whole", tmp_path), "--json", "-o", output)
+    assert result.exit_code == 1
+    assert f"cannot write {output}: {output.parent} is not a folder that can be written to" in result.stderr

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from msd.bundle import open_bundle
+from msd.cli import sensitivity as cli
 from msd.cli.convert import convert
 from msd.cli.sensitivity import sensitivity
 from msd.compress.calibration.generated_inputs import record_inputs
@@ -125,3 +128,45 @@ def test_the_help_is_the_golden_one(golden: Callable[[str, str], None]) -> None:
         "sensitivity-help.txt",
         CliRunner().invoke(sensitivity, ["--help"], prog_name="msd sensitivity").output,
     )
+
+
+@pytest.mark.parametrize(
+    ("ended", "blocks", "chosen"),
+    [
+        (("gpu-w8 text_encoder", "one block compressed", 0), 0, False),
+        (("gpu-w8 text_encoder", "one block compressed", 3), 3, False),
+        (("gpu-w4 text_encoder", "blocks alone", 1), 4, False),
+        (("mixed", "converting and running", 1), 4, True),
+    ],
+)
+def test_ctrl_c_loses_no_block(
+    ended: tuple[str, str, int],
+    blocks: int,
+    chosen: bool,
+    inputs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @contextmanager
+    def progress() -> Iterator[Callable[[str, str, int, int], None]]:
+        def on_progress(component: str, what: str, done: int, total: int) -> None:
+            if (component, what, done) == ended:
+                raise KeyboardInterrupt
+
+        yield on_progress
+
+    monkeypatch.setattr(cli, "component_progress", progress)
+    out = tmp_path / "mixed.toml"
+    options = ("--calibration", inputs, "--candidate", "gpu-w8", "--candidate", "gpu-w4", "-o", out)
+    result = call(*ONLY, *options, "--target-db", 28, "--json")
+    assert (result.exit_code, result.stdout, out.exists()) == (130, "", False)
+    table, _, rest = result.stderr.partition("stopped: ")
+    assert len(re.findall(r"^│ [a-z]", table.replace("│ all", ""), re.MULTILINE)) == blocks
+    assert ("chosen" in table, "nothing is written" in rest) == (chosen, blocks > 0)
+
+
+def test_a_size_that_no_choice_has_loses_no_block(inputs: Path, tmp_path: Path) -> None:
+    options = ("--calibration", inputs, "--candidate", "gpu-w8", "-o", tmp_path / "mixed.toml")
+    result = call(*ONLY, *options, "--target-size", "1kB")
+    assert (result.exit_code, "is too small" in result.stderr) == (1, True)
+    assert "embeddings" in result.stderr.partition("stopped: ")[0]

@@ -11,6 +11,7 @@ import pytest
 
 from msd.errors import OutputUnwritable
 from msd.files.atomic import atomic_write
+from msd.files.targets import require_targets, require_writable
 from msd.models import structure_cache
 from msd.run.runners import swiftshader
 from tests.other_user import nobody
@@ -125,3 +126,29 @@ def test_one_variable_moves_every_cache(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("MSD_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert [folder() for folder in folders] == [tmp_path / "msd/structures", tmp_path / "msd/swiftshader"]
+
+
+def test_a_closed_place_is_refused_before_anything_is_computed(closed_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in Path("/proc/out"), Path("/proc/new/out"), tmp_path / "file" / "out", tmp_path / "file/a/out":
+        around = Path("/proc") if place.is_relative_to("/proc") else tmp_path / "file"
+        with pytest.raises(
+            OutputUnwritable, match=f"cannot write {place}: {around} is not a folder that can"
+        ):
+            require_targets(place, ["a"])
+        with pytest.raises(OutputUnwritable, match=f"cannot write {place}: {place.parent} is not a folder"):
+            require_writable(place, force=False)
+    with nobody():
+        with pytest.raises(OutputUnwritable, match="is not a folder that can be written to"):
+            require_targets(closed_folder / "new" / "out", ["a"])
+        with pytest.raises(OutputUnwritable, match="is not a folder that can be written to"):
+            require_writable(closed_folder / "out", force=False)
+    require_targets(tmp_path / "new" / "out", ["a"])
+    require_writable(tmp_path / "out", force=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_full_disk_may_have_room_by_then(tmp_path: Path) -> None:
+    with tiny_disk(tmp_path / "disk") as folder:
+        (folder / "full").write_bytes(b"x" * 4096)
+        require_writable(folder / "out", force=False)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,9 @@ from msd.cli.backend_choice import (
 )
 from msd.cli.command import CHECK_FAILED, Command, Failure, console
 from msd.cli.options import FOLDER
-from msd.cli.plain import escape, say, say_json
+from msd.cli.plain import escape, say_json
 from msd.cli.progress import benchmark_progress
+from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
 from msd.files.targets import require_writable
 
@@ -200,12 +202,11 @@ def bench(
         require_writable(output, force)
     stderr = console(0, stderr=True)
     opened = [open_bundle(folder, verify) for folder in (bundle, other) if folder]
-    stopped: list[Benchmark] = []
     with ExitStack() as stack:
-        stack.callback(_print_stopped, stopped, opened)
+        on_stopped = stack.enter_context(shown_if_stopped(partial(_print_stopped, opened)))
         picked = [stack.enter_context(one_size(each, size)) for each in opened]
         on_progress = stack.enter_context(benchmark_progress(stderr))
-        result = _result(picked, settings, measured, on_progress, stopped.append)
+        result = _result(picked, settings, measured, on_progress, on_stopped)
     result = _as_given(result, opened)
     _print(result, as_json)
     if output:
@@ -248,11 +249,8 @@ def _as_given(benchmark: Benchmark, bundles: Sequence[Bundle]) -> Benchmark:
     return replace(benchmark, bundles=tuple(replace(each, bundle=str(b.folder)) for each, b in pairs))
 
 
-def _print_stopped(stopped: Sequence[Benchmark], bundles: Sequence[Bundle]) -> None:
-    """Print on stderr what was measured before something ended the benchmark."""
-    for benchmark in stopped:
-        _print_tables(_as_given(benchmark, bundles), console(WIDTH, stderr=True))
-        say("stopped: the tables have what was measured until then, and nothing is written", err=True)
+def _print_stopped(bundles: Sequence[Bundle], benchmark: Benchmark) -> None:
+    _print_tables(_as_given(benchmark, bundles), console(WIDTH, stderr=True))
 
 
 def _print(benchmark: Benchmark, as_json: bool) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Console
 
 from msd.cli import options
 from msd.cli.command import CHECK_FAILED, Command, command_line, console
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import component_progress
+from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
 from msd.files.targets import require_writable
 
@@ -76,7 +79,10 @@ def blocks(
         check_plot(plot)
         require_writable(plot, force)
     opened, other = open_bundle(bundle), open_bundle(reference)
-    with component_progress() as on_progress:
+    with (
+        shown_if_stopped(partial(_print_tables, console(WIDTH, stderr=True))) as on_stopped,
+        component_progress() as on_progress,
+    ):
         report = compare(
             other,
             opened,
@@ -85,6 +91,7 @@ def blocks(
             final,
             on_progress,
             command_line(),
+            on_stopped,
         )
     say_json(dump(report)) if as_json else _print_report(report)
     if plot:
@@ -98,12 +105,15 @@ def blocks(
 
 def _print_report(report: BlockReport) -> None:
     """Print a table of each network's blocks, worst first, and the summaries below."""
-    out = console(WIDTH)
+    _print_tables(console(WIDTH), report)
+    for name, part in report.components.items():
+        say(_summary(name, part))
+
+
+def _print_tables(out: Console, report: BlockReport) -> None:
     out.print(f"calibrated with {escape(report.calibration)}")
     for name, part in report.components.items():
         print_table(out, _table(name, part))
-    for name, part in report.components.items():
-        say(_summary(name, part))
 
 
 def _table(name: str, part: ComponentErrors) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import column_progress
+from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
 from msd.errors import MsdError
 
@@ -27,6 +28,7 @@ WIDTH = 100
 """The columns to print without a terminal."""
 
 MOST_BATCH = 1024
+STOPPED = "the table has the images that were made until then"
 
 EXAMPLE = """\b
 Examples:
@@ -122,10 +124,10 @@ def compare(
     _refuse_unused(a, b, output)
     if output:
         require_replaceable(output, force)
-    stopped: list[Comparison] = []
-    with ExitStack() as stack:
-        stack.callback(_keep_stopped, stopped, output)
-        on_column = stack.enter_context(column_progress())
+    with (
+        shown_if_stopped(partial(_keep_stopped, output), STOPPED) as on_stopped,
+        column_progress() as on_column,
+    ):
         comparison = compare_models(
             ComparedModel(a, backend=backend, **model_a),
             ComparedModel(b, backend=backend, **model_b),
@@ -135,7 +137,7 @@ def compare(
             clip=clip,
             at_least_db=at_least,
             on_column=on_column,
-            on_stopped=stopped.append,
+            on_stopped=on_stopped,
         )
     _print_result(comparison.result)
     if as_json:
@@ -148,19 +150,18 @@ def compare(
         raise SystemExit(CHECK_FAILED)
 
 
-def _keep_stopped(stopped: Sequence[Comparison], output: Path | None) -> None:
+def _keep_stopped(output: Path | None, comparison: Comparison) -> None:
     """Print, and write to a folder in `output`, what was there when something ended the comparison."""
-    from msd.train.comparison.report_folder import STOPPED, write_report
+    from msd.train.comparison import report_folder
 
-    for comparison in stopped:
-        _print_result(comparison.result)
-        say("stopped: the table has the images that were made until then", err=True)
-        try:
-            if output:
-                write_report(comparison, output / STOPPED)
-                say(f"wrote {output / STOPPED}: sheet.png and result.json", err=True)
-        except MsdError as problem:  # the exit code is that of what ended the comparison
-            say(f"error: {problem}", err=True)
+    _print_result(comparison.result)
+    try:
+        if output:
+            place = output / report_folder.STOPPED
+            report_folder.write_report(comparison, place)
+            say(f"wrote {place}: sheet.png and result.json", err=True)
+    except MsdError as problem:  # the exit code is that of what ended the comparison
+        say(f"error: {problem}", err=True)
 
 
 def _print_result(result: ComparisonResult) -> None:

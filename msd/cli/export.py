@@ -90,7 +90,8 @@ def export_android(
 
 @click.command("export-files", cls=Command)
 @export_options
-def export_files(request: ExportRequest) -> None:
+@options.json_files()
+def export_files(request: ExportRequest, as_json: bool) -> None:
     """Write the files of the folder BUNDLE and a manifest for an app of yours, on iOS for example: no code.
 
     \b
@@ -106,6 +107,10 @@ def export_files(request: ExportRequest) -> None:
         manifest = describe(picked, **request.offer(licence))
         with copy_progress() as on_progress:
             export.export_files(picked, output, manifest, force, on_progress)
+    if as_json:
+        files = [file.name for file in manifest.files]
+        say_json(json.dumps({"output": str(output), "model": manifest.model, "files": files}))
+        return
     say(f"{output}: README.md says how to include it", err=True)
 
 

@@ -6,16 +6,19 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
 
 from msd.cli import options
 from msd.cli.command import Command, Failure, console
 from msd.cli.options import FILE, NamedPath
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import benchmark_progress
+from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
 from msd.files.targets import require_writable
 
@@ -109,9 +112,10 @@ def kernels(
     command = shlex.join(["msd", *sys.argv[1:]])
     with (
         networks(bundle, components, size) as files,
+        shown_if_stopped(partial(_print_tables, console(WIDTH, stderr=True))) as on_measured,
         benchmark_progress(console(0, stderr=True)) as on_progress,
     ):
-        report = measure_kernels(files, settings, command, on_progress)
+        report = measure_kernels(files, settings, command, on_progress, on_measured)
     _print(report, as_json)
     _write(report, output, page, trace, force)
 
@@ -162,16 +166,20 @@ def _write(
 
 
 def _print(report: KernelReport, as_json: bool) -> None:
-    from rich import box
-    from rich.table import Table
-
     from msd.measure.profiling.result import dump_kernel_report
-    from msd.measure.profiling.table import remarks, tables
 
     if as_json:
         say_json(dump_kernel_report(report))
-        return
-    out = console(WIDTH)
+    else:
+        _print_tables(console(WIDTH), report)
+
+
+def _print_tables(out: Console, report: KernelReport) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from msd.measure.profiling.table import remarks, tables
+
     for table in tables(report):
         styled = Table(title=escape(table.title), title_justify="left", box=box.SIMPLE)
         for number, column in enumerate(table.columns):

@@ -14,6 +14,7 @@ from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import step_progress
+from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
 from msd.files.targets import require_writable
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from msd.run.runners.runner import Precision
     from msd.run.runtime.pipeline import Pipeline
 
+STOPPED = "the table has the images that were made until then, and nothing is written"
 WIDTH = 100
 """The columns to print without a terminal."""
 
@@ -89,8 +91,8 @@ def regress(
         _update(parsed_suite, pipeline, folder, as_json)
         return
     comparison = guard(parsed_suite, pipeline, folder)
-    with step_progress() as on_step:
-        regression = comparison.regress(on_step)
+    with shown_if_stopped(_print_images, STOPPED) as on_stopped, step_progress() as on_step:
+        regression = comparison.regress(on_step, on_stopped)
     _print_result(regression.result)
     if as_json:
         from msd.files.schema import dump
@@ -145,6 +147,12 @@ def _write(
 
 
 def _print_result(result: Result) -> None:
+    _print_images(result)
+    summary = f"{escape(result.suite)}: {_summary(result)}"
+    console(WIDTH, stderr=True).print(summary, soft_wrap=True)
+
+
+def _print_images(result: Result) -> None:
     """Print the metrics of each image, worst first, then remarks and broken thresholds, on stderr."""
     from rich.table import Table
 
@@ -159,7 +167,6 @@ def _print_result(result: Result) -> None:
         out.print(escape(note), style="dim")
     for sentence in result.broken:
         out.print(escape(sentence), style="red", soft_wrap=True)
-    out.print(f"{escape(result.suite)}: {_summary(result)}", soft_wrap=True)
 
 
 def _cells(image: ImageComparison) -> tuple[str, ...]:

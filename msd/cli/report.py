@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
 
 from msd.cli import options
 from msd.cli.command import CHECK_FAILED, Command, console
@@ -16,6 +17,7 @@ from msd.cli.plain import plain_json, say
 from msd.cli.report_files import Files, Shapes, files_of
 from msd.cli.report_options import parts, shapes_by_name, words
 from msd.cli.report_run import Findings, ReportRequest, collect_findings
+from msd.cli.stopped import shown_if_stopped
 from msd.files.targets import require_writable
 from msd.graph.prediction import registry
 from msd.graph.prediction.device import phone_names
@@ -235,12 +237,27 @@ def report(
         litert=compared[1:] if compared else litert,
         tflite=tflite,
     )
-    if compared:
-        earlier = collect_findings(replace(request, litert=compared[:1]), stderr).report
-    failed = _show(collect_findings(request, stderr), earlier, form, output, force, fail_on, setup, verbose)
+    requests = [replace(request, litert=compared[:1]), request] if compared else [request]
+    *before_it, findings = _collect_all(requests, stderr, verbose)
+    earlier = before_it[0].report if before_it else earlier
+    failed = _show(findings, earlier, form, output, force, fail_on, setup, verbose)
     if failed:
         stderr.print(f"Exit code 3 for: {', '.join(failed)}.", style="red")
         raise SystemExit(CHECK_FAILED)
+
+
+def _collect_all(requests: Sequence[ReportRequest], stderr: Console, verbose: bool) -> list[Findings]:
+    """Return the findings for each request; what something ends is printed on stderr as far as it came."""
+
+    def show(so_far: list[Findings]) -> None:
+        for findings in so_far:
+            _print(findings, setup=False, verbose=verbose, out=console(WIDTH, stderr=True))
+
+    done: list[Findings] = []
+    with shown_if_stopped(show) as keep:
+        for request in requests:
+            done.append(collect_findings(request, stderr, lambda found: keep([*done, found])))
+    return done
 
 
 def _show(
@@ -253,17 +270,21 @@ def _show(
     setup: bool,
     verbose: bool,
 ) -> tuple[str, ...]:
-    """Print or write the report in the format `form`; returns the conditions of `fail_on` that it meets."""
+    """Print the report, and write it in the format `form`; returns the conditions of `fail_on` that it meets.
+
+    Where a file gets the report, tables go to stderr before: one that cannot be written loses nothing.
+    """
     from msd.measure.report.compare import compare
 
     changes = compare(earlier, findings.report) if earlier else []
     failed = _conditions_met(findings.report, findings.verdicts, changes, fail_on)
     report = replace(findings.report, failed=failed)
-    if form == "table":
-        _print(replace(findings, report=report), setup, verbose)
+    if form == "table" or output:
+        out = console(WIDTH, stderr=output is not None)
+        _print(replace(findings, report=report), setup, verbose, out)
         if earlier:
-            _print_changes(earlier, report, changes)
-    else:
+            _print_changes(earlier, report, changes, out)
+    if form != "table":
         _write(_render(report, form), output, force)
     return failed
 
@@ -305,13 +326,12 @@ def _require_one_comparison(
         )
 
 
-def _print(findings: Findings, setup: bool, verbose: bool) -> None:
+def _print(findings: Findings, setup: bool, verbose: bool, out: Console) -> None:
     from msd.cli.fault_view import print_driver_faults, print_reported
     from msd.cli.prediction_view import print_audits, print_predictions
     from msd.cli.traffic_view import print_traffic
     from msd.cli.verdict_view import print_browser_verdicts, print_verdicts
 
-    out = console(WIDTH)
     if findings.report.files:
         if verbose or not findings.are_as_predicted:
             print_predictions(out, findings.report, verbose)
@@ -329,13 +349,13 @@ def _print(findings: Findings, setup: bool, verbose: bool) -> None:
         print_verdicts(out, findings.adapter, findings.verdicts, setup, verbose)
 
 
-def _print_changes(before: Report, after: Report, changes: Sequence[Change]) -> None:
+def _print_changes(before: Report, after: Report, changes: Sequence[Change], out: Console) -> None:
     from msd.cli.prediction_view import print_changes
     from msd.cli.verdict_view import print_runs_compared
     from msd.measure.report.compare import missing
 
-    print_changes(console(WIDTH), changes, missing(before, after))
-    print_runs_compared(console(WIDTH), before, after)
+    print_changes(out, changes, missing(before, after))
+    print_runs_compared(out, before, after)
 
 
 def _render(report: Report, form: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -23,7 +23,7 @@ from msd.measure.report.phrases import fails
 if TYPE_CHECKING:
     from msd.measure.judging import Verdict
     from msd.measure.judging.browser import BrowserVerdict
-    from msd.measure.report.report import Audit, DelegateAdapter, FileReport, Report
+    from msd.measure.report.report import Audit, DelegateAdapter, FileReport, Report, ReportedFault
     from msd.run.runners.runner import Precision, VulkanAdapter
     from msd.run.runners.wheels.environment import LiteRt
 
@@ -104,19 +104,56 @@ class StderrHandler(logging.Handler):
         self.console.print(escape(record.getMessage()), style="dim", highlight=False)
 
 
-def collect_findings(request: ReportRequest, stderr: Console) -> Findings:
+OnJudged = Callable[[Findings], None]
+"""Called with what has been found so far, once the real delegate or an audit is done with a file."""
+
+
+@dataclass
+class _Known:
+    """What is known so far of the files `judged`: the report of each, and the delegate's verdicts on it."""
+
+    judged: Sequence[Judged]
+    reports: list[FileReport]
+    reported: tuple[ReportedFault, ...]
+    verdicts: dict[int, Sequence[Verdict]] = field(default_factory=dict)
+    adapter: VulkanAdapter | None = None
+    measured: BrowserVerdict | None = None
+
+    def findings(self) -> Findings:
+        from msd.measure.report.report import Report
+
+        pairs = zip(self.reports, self.judged, strict=True)
+        files = tuple(replace(report, file=each.label) for report, each in pairs)
+        adapter = _describe_adapter(self.adapter, self.judged)
+        report = Report(msd.__version__, files, adapter, reported=self.reported)
+        verdicts = [verdict for of_file in self.verdicts.values() for verdict in of_file]
+        return Findings(report, self.adapter, verdicts, self.measured)
+
+
+def collect_findings(
+    request: ReportRequest, stderr: Console, on_judged: OnJudged = lambda findings: None
+) -> Findings:
     """Return the findings for `request`; `stderr` shows progress. Raises BadModelFile and NoDelegate.
 
     Each size of a file that has several is judged as a file of its own.
     """
     with scratch_folder() as folder:
-        return _collect(request, sizes_apart(request.files, folder, request.shapes), stderr)
+        files = sizes_apart(request.files, folder, request.shapes)
+        known = _predict(request, files, stderr)
+        if request.measured is not None:
+            for number, report in enumerate(known.reports):
+                known.verdicts[number] = verdicts = _measured(report, request.measured)
+                known.reports[number] = _with_verdicts(report, verdicts)
+        elif request.run or request.setup:
+            _judge_all(known, request, stderr, on_judged)
+        if request.audit:
+            _audit_all(known, request, stderr, on_judged)
+        return known.findings()
 
 
-def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Console) -> Findings:
+def _predict(request: ReportRequest, files: Sequence[JudgedFile], stderr: Console) -> _Known:
     from msd.graph.prediction.device import find_device
     from msd.measure.report.examine import examine, reported_faults
-    from msd.measure.report.report import Report
 
     _tell_tflite(request.tflite, stderr)
     device, judged = find_device(request.device), list(_by_version(request, files, stderr))
@@ -130,28 +167,28 @@ def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Consol
         )
         for each in judged
     ]
-    adapter: VulkanAdapter | None = None
-    verdicts: list[list[Verdict]] = []
-    if request.measured is not None:
-        verdicts = [_measured(report, request.measured) for report in reports]
-        reports = [_with_verdicts(*each) for each in zip(reports, verdicts, strict=True)]
-    elif request.run or request.setup:
-        adapter = _adapter(stderr)
-        verdicts = [
-            _judge(each, request, adapter, stderr) if each.file.runs_on == "gpu" else [] for each in judged
-        ]
-        reports = [
-            _with_run(report, file_verdicts, request.timeout, stderr)
-            for report, file_verdicts in zip(reports, verdicts, strict=True)
-        ]
-    if request.audit:
-        audits = _audits(request, [each.file for each in judged], stderr)
-        reports = [replace(r, audit=next(audits)) if r.runs_on == "gpu" else r for r in reports]
-    reports = [replace(report, file=each.label) for report, each in zip(reports, judged, strict=True)]
-    described = _describe_adapter(adapter, judged)
-    report = Report(msd.__version__, tuple(reports), described, reported=reported_faults(device))
-    flat = [verdict for file_verdicts in verdicts for verdict in file_verdicts]
-    return Findings(report, adapter, flat, request.measured)
+    return _Known(judged, reports, reported_faults(device), measured=request.measured)
+
+
+def _judge_all(known: _Known, request: ReportRequest, stderr: Console, on_judged: OnJudged) -> None:
+    """Add the real delegate's verdict on each file for the GPU."""
+    known.adapter = adapter = _adapter(stderr)
+    for number, each in enumerate(known.judged):
+        if each.file.runs_on == "gpu":
+            known.verdicts[number] = verdicts = _judge(each, request, adapter, stderr)
+            known.reports[number] = _with_verdicts(known.reports[number], verdicts)
+            on_judged(known.findings())
+    for number in known.verdicts:
+        known.reports[number] = _with_witnesses(known.reports[number], request.timeout, stderr)
+
+
+def _audit_all(known: _Known, request: ReportRequest, stderr: Console, on_judged: OnJudged) -> None:
+    """Add the audit of each file for the GPU."""
+    audits = _audits(request, [each.file for each in known.judged], stderr)
+    for number, report in enumerate(known.reports):
+        if report.runs_on == "gpu":
+            known.reports[number] = replace(report, audit=next(audits))
+            on_judged(known.findings())
 
 
 def _by_version(request: ReportRequest, files: Sequence[JudgedFile], stderr: Console) -> Iterator[Judged]:
@@ -201,16 +238,13 @@ def _tell_tflite(release: str | None, stderr: Console) -> None:
         stderr.print(f"tflite-gpu of {escape(release)}: the rules of {known}, {rules.evidence[known]}.")
 
 
-def _with_run(report: FileReport, verdicts: Sequence[Verdict], timeout: float, stderr: Console) -> FileReport:
-    """Return the report of a file with the real delegate's run of it and the witnesses, if it was judged."""
+def _with_witnesses(report: FileReport, timeout: float, stderr: Console) -> FileReport:
+    """Return the report of a file with what other programs say of it."""
     from msd.measure.report.witness import witnesses
 
-    if not verdicts:
-        return report
-    judged = _with_verdicts(report, verdicts)
     with stderr.status(f"{escape(Path(report.file).name)}: other programs …"):
         others = witnesses(Path(report.file), timeout)
-    return replace(judged, witnesses=others)
+    return replace(report, witnesses=others)
 
 
 def _with_verdicts(report: FileReport, verdicts: Sequence[Verdict]) -> FileReport:

@@ -6,10 +6,13 @@ import os
 import platform
 import re
 import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
 
 from msd.cli import options
 from msd.cli.blocks import WIDTH, decibels
@@ -17,16 +20,19 @@ from msd.cli.command import Command, command_line, console
 from msd.cli.options import FILE
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import component_progress
+from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
 from msd.files.atomic import atomic_write
 from msd.files.scratch import scratch_folder
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from msd.compress.calibration.generated_inputs import Calibration
     from msd.conversion.convert import Settings
     from msd.measure.blockwise import target
-    from msd.measure.blockwise.sensitivity import OnProgress, Sensitivity, Study
+    from msd.measure.blockwise.sensitivity import Errors, OnProgress, Sensitivity, Study
 
 ATTEMPTS = 4
 """The number of recipes to try until one reaches the target."""
@@ -106,21 +112,24 @@ def sensitivity(
     from msd.files.schema import dump
     from msd.models.demo import CHECKPOINT
 
-    with (
-        scratch_folder() as folder,
-        scratch_folder() as written,
-        component_progress() as on_progress,
-    ):
-        result = _measure_and_write(
-            source or CHECKPOINT,
-            _settings(components),
-            candidates,
-            (target_size, target_db),
-            calibration,
-            written / output.name,
-            folder,
-            on_progress,
-        )
+    with scratch_folder() as folder, scratch_folder() as written:
+        with (
+            shown_if_stopped(_print_unproven) as on_chosen,
+            shown_if_stopped(_print_errors) as on_stopped,
+            component_progress() as on_progress,
+        ):
+            result = _measure_and_write(
+                source or CHECKPOINT,
+                _settings(components),
+                candidates,
+                (target_size, target_db),
+                calibration,
+                written / output.name,
+                folder,
+                on_progress,
+                on_stopped,
+                on_chosen,
+            )
         say_json(dump(result)) if as_json else _print_result(result)
         with atomic_write(output, force) as temporary:
             shutil.copyfile(written / output.name, temporary)
@@ -137,15 +146,21 @@ def _measure_and_write(
     output: Path,
     folder: Path,
     on_progress: OnProgress,
+    on_stopped: Callable[[Errors], None],
+    on_chosen: Callable[[Sensitivity], None],
 ) -> Sensitivity:
-    """Measure the blocks, choose formats, write the recipe, and measure its result."""
+    """Measure the blocks, choose formats, write the recipe, and measure its result.
+
+    `on_stopped` gets what was measured before something ended that, `on_chosen` all blocks: first without a
+    choice, then with each choice, before its result is measured.
+    """
     from msd.compress.encoding.recipe import read_recipe
     from msd.measure.blockwise.candidates import find_candidate, pruning_of
     from msd.measure.blockwise.mixed_recipe import mixed_recipe
-    from msd.measure.blockwise.sensitivity import Sensitivity, names, prove, study
+    from msd.measure.blockwise.sensitivity import names, prove, study
 
     recipes = [find_candidate(name) for name in candidates]
-    measured = study(source, settings, recipes, calibration, folder, on_progress)
+    measured = study(source, settings, recipes, calibration, folder, on_progress, on_stopped)
     calibration = calibration.completed(measured.reference.manifest.images)
     notes = [f"Made by: {command_line()}", f"Calibrated with {calibration}."]
     if any(p and p.needs_calibration for p in map(pruning_of, recipes)):
@@ -153,27 +168,42 @@ def _measure_and_write(
     if any(recipe.needs_calibration for recipe in recipes):
         notes.append(f"Convert with --calibration {calibration.given}: gptq rounds on it.")
     aim = _target(measured, *goal)
+    result = _unproven(measured, str(calibration), str(aim))
+    on_chosen(result)
     for attempt in range(1, ATTEMPTS + 1):
         on_progress("mixed", "converting and running", attempt, ATTEMPTS)
         choice = aim.choice(measured)
         expected = measured.outcomes(choice)
+        result = replace(result, chosen=names(choice, measured.candidates), expected=expected, found={})
+        on_chosen(result)
         text = mixed_recipe(choice, measured.candidates, expected, str(aim), notes)
         output.write_text(text, "utf-8")
-        achieved = prove(measured, source, settings, read_recipe(output), folder / "mixed")
-        if not (closer := aim.closer(measured, achieved)):
+        found = prove(measured, source, settings, read_recipe(output), folder / "mixed")
+        result = replace(result, found=found)
+        if not (closer := aim.closer(measured, found)):
             break
         aim = closer
+    return result
+
+
+def _unproven(measured: Study, calibration: str, aim: str) -> Sensitivity:
+    """Return the result of measuring all blocks, of which none has a format yet."""
+    from msd.measure.blockwise.sensitivity import Sensitivity
+
+    chosen: dict[str, dict[str, str]] = {name: {} for name in measured.outside}
+    for block in measured.blocks:
+        chosen[block.component][block.block] = ""
     return Sensitivity(
         command=command_line(),
         machine=f"{platform.machine()}, {platform.system()}, {os.cpu_count()} cores",
         versions=measured.reference.manifest.versions,
-        calibration=str(calibration),
-        target=str(aim),
+        calibration=calibration,
+        target=aim,
         blocks=tuple(measured.blocks),
-        chosen=names(choice, measured.candidates),
+        chosen=chosen,
         whole=measured.whole,
-        expected=expected,
-        found=achieved,
+        expected={},
+        found={},
     )
 
 
@@ -196,29 +226,57 @@ def _settings(components: tuple[str, ...]) -> Settings:
 
 
 def _print_result(result: Sensitivity) -> None:
-    """Print each network's blocks with the error of the result in each format, and the chosen format."""
-    from rich.table import Table
-
-    out = console(WIDTH)
-    for component, chosen in result.chosen.items():
-        table = Table(
-            title=f"{component}: SNR of the result in dB, with one block stored so", title_justify="left"
-        )
-        table.add_column("block", no_wrap=True)
-        for name in result.whole:
-            table.add_column(name, justify="right")
-        table.add_column("chosen")
-        for block in (b for b in result.blocks if b.component == component):
-            costs = [_cost(form.noise) for form in block.forms[:-1]]
-            table.add_row(escape(block.block), *costs, chosen[block.block])
-        table.add_row("all", *(decibels(w[component].snr_db) for w in result.whole.values()), "")
-        print_table(out, table)
+    """Print each network's blocks, and what came of the whole."""
+    _print_blocks(console(WIDTH), result)
     for component, outcome in result.found.items():
         expected = result.expected[component]
         say(
             f"{component}: {outcome.bytes / 1e6:.2f} MB (expected {expected.bytes / 1e6:.2f}), "
             f"{decibels(outcome.snr_db)} dB (expected {decibels(expected.snr_db)})"
         )
+
+
+def _print_unproven(result: Sensitivity) -> None:
+    """Print on stderr each network's blocks, and what is expected of the whole."""
+    _print_blocks(console(WIDTH, stderr=True), result)
+    for component, expected in result.expected.items():
+        size = f"{expected.bytes / 1e6:.2f} MB"
+        say(f"{component}: {size} and {decibels(expected.snr_db)} dB are expected", err=True)
+
+
+def _print_errors(errors: Errors) -> None:
+    """Print on stderr the blocks that were measured, with the error of the result in each format."""
+    out = console(WIDTH, stderr=True)
+    for component, parts in errors.items():
+        table = _table(component, parts)
+        found = {name: {b.name: b.final_snr_db for b in part.blocks} for name, part in parts.items()}
+        for block in dict.fromkeys(block for rows in found.values() for block in rows):
+            cells = (decibels(rows[block]) if block in rows else "" for rows in found.values())
+            table.add_row(escape(block), *cells)
+        print_table(out, table)
+
+
+def _print_blocks(out: Console, result: Sensitivity) -> None:
+    """Print each network's blocks with the error of the result in each format, and the chosen format."""
+    for component, chosen in result.chosen.items():
+        table = _table(component, result.whole)
+        table.add_column("chosen")
+        for block in (b for b in result.blocks if b.component == component):
+            costs = [_cost(form.noise) for form in block.forms[:-1]]
+            table.add_row(escape(block.block), *costs, chosen[block.block])
+        table.add_row("all", *(decibels(w[component].snr_db) for w in result.whole.values()), "")
+        print_table(out, table)
+
+
+def _table(component: str, candidates: Iterable[str]) -> Table:
+    from rich.table import Table
+
+    title = f"{component}: SNR of the result in dB, with one block stored so"
+    table = Table(title=title, title_justify="left")
+    table.add_column("block", no_wrap=True)
+    for name in candidates:
+        table.add_column(name, justify="right")
+    return table
 
 
 def _cost(noise: float) -> str:

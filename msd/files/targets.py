@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from msd.errors import OutputExists, OutputUnwritable
 from msd.files.disk import real_place
 from msd.files.staging import beside, require_ours, sweep
-from msd.files.unwritable import raises_unwritable
+from msd.files.unwritable import is_full, raises_unwritable
 
 KINDS = {
     stat.S_IFDIR: "Is a directory",
@@ -42,9 +43,15 @@ def require_writable(path: Path, force: bool) -> None:
 
 
 def require_targets(out: Path, names: Iterable[str]) -> None:
-    """Raise OutputUnwritable for the first of the files `names` that cannot be put into the folder `out`."""
+    """Raise OutputUnwritable for the first of the files `names` that cannot be put into the folder `out`.
+
+    The folder need not be there: then the one around it is looked at.
+    """
     place = real_place(out)
     if not os.path.lexists(place):
+        around = next(parent for parent in place.parents if os.path.lexists(parent))
+        if not around.is_dir() or not _may_write(around):
+            raise OutputUnwritable(f"cannot write {out}: {around} is not a folder that can be written to")
         return
     if not _may_write(place):
         raise OutputUnwritable(f"{out} cannot be written (Permission denied)")
@@ -94,7 +101,12 @@ def _facts(place: Path) -> os.stat_result | None:
 
 
 def _may_write(folder: Path) -> bool:
-    return os.access(folder, os.W_OK | os.X_OK, effective_ids=True)
+    """Whether a file can be made in a folder: permissions do not tell of all, and root has every one."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return os.access(folder, os.W_OK | os.X_OK, effective_ids=True)
+    except OSError as problem:
+        return is_full(problem)  # writing says so, and may need less by then
 
 
 def _require_own(facts: os.stat_result, place: Path, path: Path) -> None:

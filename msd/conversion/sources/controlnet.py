@@ -18,6 +18,7 @@ from msd.conversion.sources.compvis.control import HINT, WRAPPER, control_tensor
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.diffusers import INDEX, read_json
 from msd.conversion.sources.hub import is_id, local_controlnet
+from msd.conversion.sources.two_names import require_equal_without
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint, BadConfig
 from msd.graph.ir.weights import Weights
@@ -169,6 +170,7 @@ def _named_by_diffusers(path: Path) -> Mapping[str, Weights]:
     tensors = read_contents(path).tensors
     if LORA in tensors:
         raise BadCheckpoint(f"{path} is a Control-LoRA, which is not supported; give {KINDS}")
+    require_equal_without(str(path), tensors, [WRAPPER])
     for prefix in (WRAPPER, ""):
         if f"{prefix}{HINT}.0.weight" in tensors:
             return control_tensors(NetworkTensors.of(str(path), tensors, prefix))

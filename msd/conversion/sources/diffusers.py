@@ -11,6 +11,7 @@ from typing import Any
 from msd.bundle import ImageDefaults
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.component_weights import StoredTensors, has_weights, stored_tensors
+from msd.conversion.sources.two_names import by_new_names
 from msd.errors import BadCheckpoint
 from msd.files import bounded, schema
 from msd.graph.ir.weights import Weights
@@ -64,7 +65,7 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
         family=family,
         configs=configs,
         weights={
-            c.name: dict(tensors_of(c.part, stored[c.name].tensors))
+            c.name: tensors_of(str(folder / c.part.folder), c.part, stored[c.name].tensors)
             for c in family.components
             if c.name in stored
         },
@@ -187,14 +188,20 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
     return config
 
 
-def tensors_of(part: Part, weights: Mapping[str, Weights]) -> Iterator[tuple[str, Weights]]:
-    """Yield the tensors of a component under their current names, its attention's as linear layers.
+def tensors_of(where: str, part: Part, weights: Mapping[str, Weights]) -> dict[str, Weights]:
+    """Return the tensors of a component by their current names, its attention's as linear layers.
 
     Versions of transformers differ in the prefix "text_model." and in a buffer; autoencoders in the names of
-    their only attention.
+    their only attention. Raises BadCheckpoint, naming the place `where`, for a tensor under two names with
+    two values.
     """
-    for name, tensor in weights.items():
-        name = name.removeprefix("text_model.")
+    return by_new_names(where, _renamed(part, weights))
+
+
+def _renamed(part: Part, weights: Mapping[str, Weights]) -> Iterator[tuple[str, str, Weights]]:
+    """Yield each tensor's name, its current name, and the tensor."""
+    for old, tensor in weights.items():
+        name = old.removeprefix("text_model.")
         if name == "embeddings.position_ids" or not name.startswith(part.prefixes or ""):
             continue
         prefix, attention, rest = name.partition(".attentions.0.")
@@ -203,7 +210,7 @@ def tensors_of(part: Part, weights: Mapping[str, Weights]) -> Iterator[tuple[str
             name = f"{prefix}{attention}{OLD_ATTENTION.get(layer, layer)}.{last}"
             if tensor.shape[2:] == (1, 1):
                 tensor = tensor.reshape(tensor.shape[:2])
-        yield name, tensor
+        yield old, name, tensor
 
 
 def _tokenizer(folder: Path) -> dict[str, Path]:

@@ -10,6 +10,7 @@ from msd.conversion.few_steps import few_steps_told
 from msd.conversion.sources.checkpoint import SCHEDULER, Checkpoint
 from msd.conversion.sources.clip_tokenizer import PAD_1, PAD_2, clip_tokenizer
 from msd.conversion.sources.compvis.ema import plain_unet
+from msd.conversion.sources.compvis.original_config import read_original_config
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.prediction import VELOCITY, cells, prediction
 from msd.conversion.sources.compvis.refusal import XL, is_xl, refuse_other_kinds, unmerged
@@ -20,6 +21,7 @@ from msd.conversion.sources.compvis.unet import unet_settings, unet_tensors
 from msd.conversion.sources.compvis.vae import decoder_tensors, encoder_tensors, vae_settings
 from msd.conversion.sources.compvis.xl import xl_texts
 from msd.conversion.sources.stored import Contents
+from msd.conversion.sources.two_names import require_equal_without
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint
 from msd.graph.ir.weights import Weights
@@ -47,8 +49,9 @@ def open_single_file(
     another one, the file may lack its autoencoder. Raises BadCheckpoint, which names the file and its fault,
     or the kind of model that it is instead.
     """
-    contents = _contents(path)
+    contents, original = _contents(path), read_original_config(path.with_suffix(".yaml"))
     tensors = plain_unet(contents.tensors)
+    require_equal_without(str(path), tensors, (TEXT, UNET, VAE))
     refuse_other_kinds(path, tensors, {VAE} if vae_is_given else set())
     prefix, read = (XL, xl_texts) if is_xl(tensors) else (TEXT, _texts)
     texts = read(NetworkTensors.of(str(path), tensors, prefix))
@@ -58,14 +61,13 @@ def open_single_file(
     weights = {**texts.weights, UNET_COMPONENT.name: unet_tensors(unet)}
     scale = USUAL_SCALE
     if vae.has("decoder") or not vae_is_given:
-        settings[VAE_DECODER.part.folder] = of_vae = vae_settings(vae, texts.family.scaling_factor)
+        settings[VAE_DECODER.part.folder] = of_vae = vae_settings(vae, original.scaling_factor(texts.family))
         scale = 2 ** (len(of_vae["block_out_channels"]) - 1)
         weights |= _halves(vae)
-    predicted = prediction(
-        path, contents, prediction_type, ambiguous=texts.ambiguous and of_unet["in_channels"] == ONE_INPUT
-    )
+    ambiguous = texts.ambiguous and of_unet["in_channels"] == ONE_INPUT
+    predicted = prediction(path, contents, original, prediction_type, ambiguous)
     usual = texts.velocity_pixels if predicted.kind == VELOCITY else texts.pixels
-    scheduler = predicted.scheduler(texts.scheduler)
+    scheduler = predicted.scheduler({**texts.scheduler, **original.schedule})
     of_unet["sample_size"] = cells(contents.metadata, usual, scale)
     return Checkpoint(
         kind="single file",
@@ -80,6 +82,7 @@ def open_single_file(
         few_steps=few_steps_told(path.stem, contents.metadata),
         remarks=(
             *predicted.remarks,
+            *original.remarks(texts.scheduler, None if vae_is_given else texts.family),
             *schedule_remarks(contents.tensors, scheduler),
             *unmerged(contents.tensors),
         ),

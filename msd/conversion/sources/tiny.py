@@ -9,11 +9,12 @@ or, as ComfyUI writes them, "taesd_encoder." and "taesd_decoder.".
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
 from msd.conversion.sources.compvis.part import NetworkTensors
+from msd.conversion.sources.two_names import by_new_names
 from msd.graph.ir.weights import Weights
 
 ORIGINAL = re.compile(
@@ -29,17 +30,26 @@ CHANNELS = {"decoder": ("latent_channels", "out_channels"), "encoder": ("in_chan
 
 def is_tiny(tensors: Mapping[str, Weights]) -> bool:
     """Whether the names of all tensors are those of a tiny autoencoder, by its author or by diffusers."""
-    return bool(tensors) and all(LAYER.fullmatch(name) for name in named_by_diffusers(tensors))
+    return bool(tensors) and all(LAYER.fullmatch(name) for _, name, _ in _renamed(tensors))
 
 
-def named_by_diffusers(tensors: Mapping[str, Weights]) -> dict[str, Weights]:
-    """Return the tensors under diffusers' names; those that the author's files do not have stay unchanged."""
-    matches = {name: ORIGINAL.fullmatch(name) for name in tensors}
+def named_by_diffusers(where: str, tensors: Mapping[str, Weights]) -> dict[str, Weights]:
+    """Return the tensors under diffusers' names; those that the author's files do not have stay unchanged.
+
+    Raises BadCheckpoint, naming the file `where`, for a tensor under two names with two values.
+    """
+    return by_new_names(where, _renamed(tensors))
+
+
+def _renamed(tensors: Mapping[str, Weights]) -> Iterator[tuple[str, str, Weights]]:
+    """Yield each tensor's name, diffusers' name, and the tensor."""
     alone = "encoder" if "0.weight" in tensors else "decoder"
-    return {_renamed(match, alone) if match else name: tensors[name] for name, match in matches.items()}
+    for name, tensor in tensors.items():
+        match = ORIGINAL.fullmatch(name)
+        yield name, _layer_name(match, alone) if match else name, tensor
 
 
-def _renamed(match: re.Match[str], alone: str) -> str:
+def _layer_name(match: re.Match[str], alone: str) -> str:
     """Return diffusers' name of a layer of the half that its prefix names, or of the half `alone`."""
     half = match["half"] or alone
     return f"{half}.layers.{int(match['layer']) - CLAMPS[half]}.{match['rest']}"

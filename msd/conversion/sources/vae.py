@@ -17,6 +17,7 @@ from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.vae import decoder_tensors, encoder_tensors, vae_settings
 from msd.conversion.sources.diffusers import INDEX, read_json, tensors_of
 from msd.conversion.sources.tiny import is_tiny, named_by_diffusers, tiny_settings
+from msd.conversion.sources.two_names import require_equal_without
 from msd.conversion.sources.vae_shapes import settings_by_shapes
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint, BadConfig
@@ -90,7 +91,7 @@ def _with(checkpoint: Checkpoint, path: Path, candidates: Sequence[Component]) -
     if checkpoint.networks != "msd":
         raise BadConfig(f"{path} cannot replace a network of {checkpoint.networks}; leave out --source")
     vae = _opened(path, candidates[0].part, checkpoint.family.scaling_factor)
-    tensors = {c.name: dict(tensors_of(c.part, vae.tensors)) for c in candidates}
+    tensors = {c.name: tensors_of(vae.where, c.part, vae.tensors) for c in candidates}
     components = [c for c in candidates if tensors[c.name]]
     if not components:
         raise BadCheckpoint(f"{path} has no weights of the {' or the '.join(c.title for c in candidates)}")
@@ -150,10 +151,12 @@ def _folder(path: Path, part: Part) -> _Vae:
 
 def _file(path: Path, scaling_factor: float) -> _Vae:
     """Return the autoencoder in a file, in whichever layout; its latents are scaled as the family's are."""
-    tensors = _unwrapped(read_contents(path).tensors)
+    contents = read_contents(path)
+    require_equal_without(str(path), contents.tensors, (*WRAPPERS, FIRST))
+    tensors = _unwrapped(contents.tensors)
     files = {path.name: path}
     if is_tiny(tensors):
-        tensors = named_by_diffusers(tensors)
+        tensors = named_by_diffusers(str(path), tensors)
         return _Vae(str(path), tiny_settings(str(path), tensors), tensors, files)
     if COMPVIS in tensors or FIRST + COMPVIS in tensors:
         part = NetworkTensors.of(str(path), tensors, "" if COMPVIS in tensors else FIRST)

@@ -11,13 +11,16 @@ from msd.errors import BadBundle
 from msd.files.scratch import scratch_folder
 from msd.graph import tflite
 from msd.measure.blockwise.measure import measure
-from msd.measure.blockwise.result import BlockReport
+from msd.measure.blockwise.result import BlockReport, ComponentErrors
 from msd.models.families import title_of
 
 INTEGERS = ("INT8", "INT4", "INT2")
 
 OnProgress = Callable[[str, str, int, int], None]
 """Called with the component, the activity, the amount done, and the total amount."""
+
+OnStopped = Callable[[BlockReport], None]
+"""Called with the blocks that were measured before something ended a comparison."""
 
 
 def compare(
@@ -28,11 +31,13 @@ def compare(
     final: bool,
     on_progress: OnProgress,
     command: str = "",
+    on_stopped: OnStopped = lambda report: None,
 ) -> BlockReport:
     """Return the error of each block of `components` of `compressed`, on the inputs of `reference`.
 
     `command` is noted in the report; `final` as in `measure`. Raises BadBundle for bundles of different
     checkpoints and for a reference with integer weights, and what `measure` and `Calibration.runs` raise.
+    `on_stopped` gets what was measured before that, or before Ctrl-C.
     """
     require_same_checkpoint(reference, compressed)
     for bundle in (reference, compressed):
@@ -41,7 +46,16 @@ def compare(
         compressed.component(name)
         reference.component(name)
         require_floats(reference, name)
-    measured = {}
+    report = BlockReport(
+        command=command,
+        reference=reference.folder.name,
+        reference_hash=reference.model_hash,
+        compressed=compressed.folder.name,
+        compressed_hash=compressed.model_hash,
+        calibration=str(calibration.completed(reference.manifest.images)),
+        components={},
+    )
+    measured: dict[str, ComponentErrors] = report.components
     with scratch_folder() as folder:
         runs = calibration.runs(
             reference,
@@ -49,24 +63,22 @@ def compare(
             folder,
             lambda done, of, s: on_progress("inputs", "generating", done, of),
         )
-        for name in components:
-            measured[name] = measure(
-                reference.path(name),
-                compressed.path(name),
-                runs[name],
-                final,
-                partial(on_progress, name),
-                weights=ledger.weights if (ledger := compressed.manifest.ledger.get(name)) else (),
-            )
-    return BlockReport(
-        command=command,
-        reference=reference.folder.name,
-        reference_hash=reference.model_hash,
-        compressed=compressed.folder.name,
-        compressed_hash=compressed.model_hash,
-        calibration=str(calibration.completed(reference.manifest.images)),
-        components=measured,
-    )
+        try:
+            for name in components:
+                measured[name] = measure(
+                    reference.path(name),
+                    compressed.path(name),
+                    runs[name],
+                    final,
+                    partial(on_progress, name),
+                    weights=ledger.weights if (ledger := compressed.manifest.ledger.get(name)) else (),
+                    on_stopped=partial(measured.__setitem__, name),
+                )
+        except BaseException:
+            if measured:
+                on_stopped(report)
+            raise
+    return report
 
 
 def require_floats(reference: Bundle, component: str) -> None:

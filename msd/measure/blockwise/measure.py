@@ -23,6 +23,8 @@ from msd.measure.blockwise.result import BlockError, ComponentErrors
 
 OnProgress = Callable[[str, int, int], None]
 """Called with the activity, the amount done, and the total amount."""
+OnStopped = Callable[[ComponentErrors], None]
+"""Called with the blocks that were measured before something ended it."""
 
 
 def measure(
@@ -33,6 +35,7 @@ def measure(
     on_progress: OnProgress = lambda what, done, total: None,
     together: Collection[Pair] = (),
     weights: Sequence[StoredWeights] = (),
+    on_stopped: OnStopped = lambda errors: None,
 ) -> ComponentErrors:
     """Return the error of each block of the file `compressed` of the network in the file `reference`.
 
@@ -42,7 +45,8 @@ def measure(
     inputs. With `final`, each block also replaces its counterpart in the reference network, and the error of
     the network's results is that block's share of the whole; the compressed network runs as well. Blocks
     `together` are one. `weights` are the manifest's. Raises BadModelFile for files that are not versions of
-    one network, or inputs that do not fit.
+    one network, or inputs that do not fit. `on_stopped` gets the blocks measured before that, or before
+    Ctrl-C: shares are then of those whose final error is known.
     """
     ours, theirs = tflite.read(reference).main, tflite.read(compressed).main
     try:
@@ -58,14 +62,19 @@ def measure(
         if not store.runs:
             raise BadModelFile(f"{reference} was given no inputs")
         alone, swaps = list[ErrorSum](), list[ErrorSum]()
-        for number, block in enumerate(every):
-            on_progress("blocks alone", number, len(every))
-            alone.append(_alone(block, store, compressed))
-        for number, block in enumerate(every if final else ()):
-            on_progress("one block compressed", number, len(every))
-            hybrid = swapped(ours, block, known)
-            swaps.append(_final(hybrid, _stored(hybrid, known, store), ours, store, compressed))
-        whole = _final(theirs, inputs, ours, store, compressed) if final else None
+        try:
+            for number, block in enumerate(every):
+                on_progress("blocks alone", number, len(every))
+                alone.append(_alone(block, store, compressed))
+            for number, block in enumerate(every if final else ()):
+                on_progress("one block compressed", number, len(every))
+                hybrid = swapped(ours, block, known)
+                swaps.append(_final(hybrid, _stored(hybrid, known, store), ours, store, compressed))
+            whole = _final(theirs, inputs, ours, store, compressed) if final else None
+        except BaseException:
+            if alone:
+                on_stopped(ComponentErrors(store.runs, _rows(every[: len(alone)], alone, swaps, weights)))
+            raise
     rows = _rows(every, alone, swaps, weights)
     return ComponentErrors(store.runs, rows, None if whole is None else _ratio(whole))
 
@@ -150,12 +159,13 @@ def _stored_as(graph: Graph, weights: Sequence[StoredWeights]) -> tuple[str, ...
 
 
 def _with_finals(rows: Sequence[BlockError], swaps: Sequence[ErrorSum]) -> tuple[BlockError, ...]:
-    """Return the rows with each block's share of the error of the network's result."""
+    """Return the rows with each block's share of the error of the network's result, as far as known."""
     total = sum(error.noise for error in swaps)
-    return tuple(
+    known = (
         replace(row, final_snr_db=_ratio(error), final_share=error.noise / total if total else 0.0)
-        for row, error in zip(rows, swaps, strict=True)
+        for row, error in zip(rows, swaps, strict=False)
     )
+    return (*known, *rows[len(swaps) :])
 
 
 def _ratio(error: ErrorSum) -> float | None:

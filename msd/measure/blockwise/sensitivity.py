@@ -32,6 +32,8 @@ from msd.measure.blockwise.result import ComponentErrors, finite
 INPUTS = "inputs"
 OnProgress = Callable[[str, str, int, int], None]
 """Called with the candidate and component, the activity, the amount done, and the total amount."""
+Errors = Mapping[str, Mapping[str, ComponentErrors]]
+"""The errors of blocks, by component and candidate."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,12 @@ def study(
     calibration: Calibration,
     folder: Path,
     on_progress: OnProgress,
+    on_stopped: Callable[[Errors], None] = lambda errors: None,
 ) -> Study:
     """Return the cost of each block of the checkpoint in each candidate, converted in `folder`.
 
     `settings` are those of the conversion, except its recipe; pruning uses the same calibration inputs.
+    `on_stopped` gets the errors that were measured before something ended it.
     Raises what `require_mixable`, `convert`, `Calibration.runs` and `measure` raise.
     """
     require_mixable(candidates, calibration)
@@ -134,7 +138,7 @@ def study(
     for recipe in candidates:
         convert(source, folder / recipe.name, _stored_as(recipe, settings, in_files), on_conversion)
         files[recipe.name] = open_bundle(folder / recipe.name)
-    errors = {name: _measured(name, files, runs[name], on_progress) for name in names}
+    errors = _errors(names, files, runs, on_progress, on_stopped)
     forms = [forms for name in names for forms in _forms(name, errors[name], files)]
     held = {name: sum(f.forms[-1].bytes for f in forms if f.component == name) for name in names}
     return Study(
@@ -156,18 +160,49 @@ def study(
     )
 
 
-def _measured(
-    name: str, files: Mapping[str, Bundle], runs: Runs, on_progress: OnProgress
-) -> dict[str, ComponentErrors]:
-    """Return the errors of a component's blocks in each candidate; all have the same blocks."""
+def _errors(
+    names: Sequence[str],
+    files: Mapping[str, Bundle],
+    runs: Mapping[str, Runs],
+    on_progress: OnProgress,
+    on_stopped: Callable[[Errors], None],
+) -> Errors:
+    """Return the errors of all components' blocks in each candidate."""
+    errors: dict[str, dict[str, ComponentErrors]] = {}
+    try:
+        for name in names:
+            _measure_all(errors, name, files, runs[name], on_progress)
+    except BaseException:
+        if errors:
+            on_stopped(errors)
+        raise
+    return errors
+
+
+def _measure_all(
+    errors: dict[str, dict[str, ComponentErrors]],
+    name: str,
+    files: Mapping[str, Bundle],
+    runs: Runs,
+    on_progress: OnProgress,
+) -> None:
+    """Put the errors of a component's blocks in each candidate into `errors`; all have the same blocks.
+
+    Where something ends it, that has the blocks whose error of the network's result is known.
+    """
+
+    def keep(candidate: str, found: ComponentErrors) -> None:
+        if blocks := tuple(block for block in found.blocks if block.final_share is not None):
+            errors.setdefault(name, {})[candidate] = replace(found, blocks=blocks)
+
     paths = {candidate: bundle.path(name) for candidate, bundle in files.items()}
     reference = paths.pop(REFERENCE)
     whole = tflite.read(reference).main
     together = {pair for path in paths.values() for pair in straddled(whole, tflite.read(path).main)}
-    return {
-        candidate: measure(reference, path, runs, True, partial(on_progress, f"{candidate} {name}"), together)
-        for candidate, path in paths.items()
-    }
+    for candidate, path in paths.items():
+        told = partial(on_progress, f"{candidate} {name}")
+        found = measure(reference, path, runs, True, told, together, on_stopped=partial(keep, candidate))
+        errors.setdefault(name, {})[candidate] = found
 
 
 def _in_files(calibration: Calibration, folder: Path) -> Calibration:

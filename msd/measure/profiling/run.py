@@ -21,6 +21,9 @@ from msd.run.runners.runner import Conditions, Precision
 OnProgress = Callable[[str, float], None]
 """Called with the current activity, in a few words, and the completed fraction of all work."""
 
+OnMeasured = Callable[[KernelReport], None]
+"""Called with what has been measured so far, each time that a file is done."""
+
 
 @dataclass(frozen=True)
 class KernelSettings:
@@ -38,7 +41,11 @@ class KernelSettings:
 
 
 def measure_kernels(
-    files: Sequence[NetworkFile], settings: KernelSettings, command: str, on_progress: OnProgress
+    files: Sequence[NetworkFile],
+    settings: KernelSettings,
+    command: str,
+    on_progress: OnProgress,
+    on_measured: OnMeasured = lambda report: None,
 ) -> KernelReport:
     """Return what was measured of each file; `command` is recorded in it.
 
@@ -56,7 +63,10 @@ def measure_kernels(
         def told(activity: str, file: NetworkFile = file, done: int = done) -> None:
             on_progress(f"{file.component}: {activity}", done / len(files))
 
-        report = _measured(report, file, conditions, settings, told)
+        measured = _measured(report, file, conditions, settings, told)
+        if measured != report:
+            on_measured(measured)
+        report = measured
     if settings.winograd and not report.winograd:
         names = ", ".join(file.component for file in files)
         raise DelegateFailed(f"there is no 3x3 convolution without stride in {names}")

@@ -100,11 +100,16 @@ def compare(
     demo: bool,
     seconds: float,
 ) -> Result:
-    """Return the comparison of `new` images with `golden` ones; `demo`: whether captions can be scored."""
+    """Return the comparison of `new` images with `golden` ones; `demo`: whether captions can be scored.
+
+    `new` may lack some of the suite's.
+    """
     again = goldens.origin.can_be_repeated_by(origin)
     limits = suite.reconverted if again and suite.reconverted else suite.thresholds
     images = [
-        _compare_one(image, golden[image.name], new[image.name], demo) for image in suite.drawing.pictures
+        _compare_one(image, golden[image.name], new[image.name], demo)
+        for image in suite.drawing.pictures
+        if image.name in new
     ]
     worst_first = sorted(images, key=lambda image: image.rank)
     checked = tuple(_apply_thresholds(image, limits) for image in worst_first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.step_counter import OnStep
 
 ByName = dict[str, GeneratedImage]
+
+OnStopped = Callable[[Result], None]
+"""Called with the comparison of the images that were made before something ended it."""
 
 PROMPTS_ALONE = "the images of a suite are of prompts alone"
 
@@ -42,16 +46,30 @@ class Guard:
     golden: dict[str, Pixels]
     demo: bool
 
-    def regress(self, on_step: OnStep | None = None) -> Regression:
-        """Generate the images and compare them with the goldens; raises as `Pipeline.generate_all` does."""
-        start = time.perf_counter()
-        new = _generate(self.suite, self.pipeline, on_step)
-        seconds = time.perf_counter() - start
+    def regress(
+        self, on_step: OnStep | None = None, on_stopped: OnStopped = lambda result: None
+    ) -> Regression:
+        """Generate the images and compare them with the goldens; raises as `Pipeline.generate_all` does.
+
+        `on_stopped` gets the images that were made before that, or before Ctrl-C, without the thresholds that
+        are for all of them together.
+        """
+        start, made = time.perf_counter(), list[GeneratedImage]()
+        try:
+            images = self.pipeline.generate_all(self.suite.drawing.requests, on_step, on_image=made.append)
+        except BaseException:
+            if made:
+                result = self._compare(_by_name(self.suite, made), time.perf_counter() - start)
+                on_stopped(replace(result, checks=()))
+            raise
+        new = _by_name(self.suite, images)
+        return Regression(self._compare(new, time.perf_counter() - start), self.golden, new)
+
+    def _compare(self, new: ByName, seconds: float) -> Result:
         pixels = {name: picture.pixels for name, picture in new.items()}
         origin = Origin.of(self.pipeline)
         result = compare(self.suite, self.goldens, self.golden, pixels, origin, self.demo, seconds)
-        notes = (*result.notes, *suite_remarks(self.suite, self.pipeline))
-        return Regression(replace(result, notes=notes), self.golden, new)
+        return replace(result, notes=(*result.notes, *suite_remarks(self.suite, self.pipeline)))
 
 
 def guard(suite: Suite, pipeline: Pipeline, folder: Path) -> Guard:
@@ -84,7 +102,7 @@ def update(suite: Suite, pipeline: Pipeline, folder: Path, on_step: OnStep | Non
     raises; the old goldens then stay.
     """
     require_updatable(suite, pipeline, folder)
-    new = _generate(suite, pipeline, on_step)
+    new = _by_name(suite, pipeline.generate_all(suite.drawing.requests, on_step))
     old = _earlier(folder)
     store.write(folder, suite, new, Origin.of(pipeline))
     changes = {name: _change(old.get(name), picture.pixels) for name, picture in new.items()}
@@ -104,9 +122,8 @@ def suite_remarks(suite: Suite, pipeline: Pipeline) -> tuple[str, ...]:
     )
 
 
-def _generate(suite: Suite, pipeline: Pipeline, on_step: OnStep | None) -> ByName:
-    pictures = pipeline.generate_all(suite.drawing.requests, on_step)
-    return {entry.name: picture for entry, picture in zip(suite.drawing.pictures, pictures, strict=True)}
+def _by_name(suite: Suite, made: Sequence[GeneratedImage]) -> ByName:
+    return {entry.name: image for entry, image in zip(suite.drawing.pictures, made, strict=False)}
 
 
 def _require_size(goldens: store.Goldens, pipeline: Pipeline, folder: Path) -> None:

@@ -12,6 +12,7 @@ from msd.errors import BadBundle, BadConfig
 from msd.graph.ir.weights import Array
 from msd.models.families.calls import Call, OutputKind
 from msd.run.runtime.initial_image import Fit, InitialImage, open_initial_image
+from msd.run.runtime.listed_sizes import require_listed_sizes
 from msd.run.runtime.request import Request
 from msd.tensor_spec import TensorSpec
 
@@ -28,9 +29,10 @@ def files_in_order(bundle: Bundle, image: bool = False, controls: Collection[str
 
 
 def require_generates(bundle: Bundle) -> None:
-    """Raise BadBundle for a bundle that lacks a network that every image needs."""
+    """Raise BadBundle for a bundle that lacks a network that every image needs, or lists wrong sizes."""
     for name in bundle.family.required:
         bundle.component(name)
+    require_listed_sizes(bundle)
 
 
 def require_prompts_suffice(bundle: Bundle, given: str) -> None:

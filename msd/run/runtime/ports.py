@@ -2,38 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from msd.bundle import MANIFEST, Bundle, ConvertedFile
 from msd.errors import BadBundle
+from msd.run.runtime.listed_sizes import require_listed_sizes
 from msd.tensor_spec import TensorSpec
 
 
 def require_listed_ports(bundle: Bundle) -> None:
-    """Read the files of a bundle, and raise what `require_ports` raises for them."""
+    """Read the files of a bundle; raise BadBundle for what its manifest says otherwise, ports and sizes."""
     from msd.graph import tflite
     from msd.graph.ir.interface import Interface
 
     for name, file in bundle.manifest.components.items():
         path = bundle.path(name)
-        ports = Interface.of(tflite.read(path), path)
+        model = tflite.read(path)
+        ports = Interface.of(model, path)
         require_ports(path, file, ports.inputs, ports.outputs)
+        count, listed = str(len(model.main.ops)), str(file.operations)
+        _refuse_other(f"the number of operations of {path}", count, listed)
+    require_listed_sizes(bundle)
 
 
 def require_ports(
     path: Path, listed: ConvertedFile, inputs: Mapping[str, TensorSpec], outputs: Mapping[str, TensorSpec]
 ) -> None:
-    """Raise BadBundle where the manifest lists other names, shapes or types than the file at `path` has."""
+    """Raise BadBundle where the manifest lists other inputs or outputs than the file at `path` has.
+
+    It may say nothing of a layout and of a table's length.
+    """
     for side, given, real in ("input", listed.inputs, inputs), ("output", listed.outputs, outputs):
-        said, is_so = _kinds(given), _kinds(real.values())
-        for name in sorted({*said, *is_so}):
-            if said.get(name) != is_so.get(name):
-                raise BadBundle(
-                    f"the {side} {name} of {path} is {is_so.get(name, 'not there')}, and {MANIFEST} says"
-                    f" {said.get(name, 'nothing of it')}; convert the checkpoint again"
-                )
+        said = {spec.name: spec for spec in given}
+        for name in sorted({*said, *real}):
+            _require_same(f"the {side} {name} of {path}", said.get(name), real.get(name))
 
 
-def _kinds(specs: Iterable[TensorSpec]) -> dict[str, str]:
-    return {spec.name: f"{spec.dtype}{list(spec.shape)}" for spec in specs}
+def _require_same(port: str, listed: TensorSpec | None, real: TensorSpec | None) -> None:
+    _refuse_other(port, _kind(real) if real else "not there", _kind(listed) if listed else "nothing of it")
+    if listed and real and listed.layout:
+        _refuse_other(f"the layout of {port}", real.layout, listed.layout)
+    if listed and real and listed.table_length is not None:
+        _refuse_other(f"the table_length of {port}", str(real.table_length), str(listed.table_length))
+
+
+def _refuse_other(what: str, is_so: str, said: str) -> None:
+    if is_so != said:
+        raise BadBundle(f"{what} is {is_so}, and {MANIFEST} says {said}; convert the checkpoint again")
+
+
+def _kind(spec: TensorSpec) -> str:
+    return f"{spec.dtype}{list(spec.shape)}"

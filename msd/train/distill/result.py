@@ -15,6 +15,7 @@ from msd.bundle import ImageDefaults
 from msd.conversion.sources.diffusers import DISTILLATION, INDEX, SCHEDULER
 from msd.errors import OutputExists
 from msd.files.publication import contents, publish, staged
+from msd.files.targets import require_targets
 from msd.files.unwritable import raises_unwritable
 from msd.models.families import Family
 from msd.models.families.stable_diffusion import UNET
@@ -47,9 +48,10 @@ class DistilledCheckpoint:
 
 
 def require_free(out: Path) -> None:
-    """Raise OutputExists for a folder that has contents, or a file."""
+    """Raise OutputExists for a file or a folder with contents, and OutputUnwritable for a closed place."""
     if out.exists() and (not out.is_dir() or contents(out)):
         raise OutputExists(f"{out} exists; give a new folder")
+    require_targets(out, [])
 
 
 def scheduler_of(goal: Goal, config: Mapping[str, Any], prediction: str) -> dict[str, Any]:

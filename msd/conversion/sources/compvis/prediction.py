@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from msd.conversion.sources.compvis.original_config import OriginalConfig
 from msd.conversion.sources.stored import Contents
 from msd.errors import BadCheckpoint
 
@@ -27,8 +28,6 @@ BASE_STEP = "875000"
 """The global_step of Stable Diffusion 2 base, by which diffusers recognises it."""
 
 ASSUMED = "assumed, as in diffusers, of a 2.x that does not tell (--prediction-type says otherwise)"
-LONGEST_YAML = 1 << 20
-PARAMETERIZATION = re.compile(r"^\s*parameterization:\s*[\"']?(\w+)[\"']?\s*(#.*)?$", re.MULTILINE)
 RESOLUTION = re.compile(r"(\d{1,5})x(\d{1,5})")
 
 
@@ -65,8 +64,10 @@ class PredictionType:
         return tuple(said)
 
 
-def prediction(path: Path, contents: Contents, option: str | None, ambiguous: bool) -> PredictionType:
-    """Return the prediction type of the U-Net in the file at `path`.
+def prediction(
+    path: Path, contents: Contents, original: OriginalConfig, option: str | None, ambiguous: bool
+) -> PredictionType:
+    """Return the prediction type of the U-Net in the file at `path`; `original`: what a .yaml beside it says.
 
     The first of these decides: the option `option`, what the file's metadata say, its key `v_pred`, a .yaml
     file beside it, the architecture that metadata name, which fine-tunes for velocity share with the others,
@@ -74,12 +75,14 @@ def prediction(path: Path, contents: Contents, option: str | None, ambiguous: bo
     The key `ztsnr` says that the last timestep is noise alone. Raises BadCheckpoint where metadata or the
     .yaml file state another type.
     """
-    found = _prediction(path, contents, option, ambiguous)
+    found = _prediction(path, contents, original, option, ambiguous)
     contradicted = not option and found.kind != VELOCITY and V_PRED in contents.tensors
     return replace(found, zero_snr=ZTSNR in contents.tensors, contradicted=contradicted)
 
 
-def _prediction(path: Path, contents: Contents, option: str | None, ambiguous: bool) -> PredictionType:
+def _prediction(
+    path: Path, contents: Contents, original: OriginalConfig, option: str | None, ambiguous: bool
+) -> PredictionType:
     metadata = contents.metadata
     if option:
         return PredictionType(option, "as asked for")
@@ -88,8 +91,8 @@ def _prediction(path: Path, contents: Contents, option: str | None, ambiguous: b
             return PredictionType(_spelled(path, key, spelled), "its metadata says so")
     if V_PRED in contents.tensors:
         return PredictionType(VELOCITY, f"its key {V_PRED} says so")
-    if (kind := _by_yaml(path.with_suffix(".yaml"))) is not None:
-        return PredictionType(kind, f"{path.with_suffix('.yaml').name} beside it says so")
+    if original.name:
+        return PredictionType(_by_original(path, original), f"{original.name} beside it says so")
     if (kind := _by_architecture(metadata.get("modelspec.architecture", ""))) is not None:
         return PredictionType(kind, "its metadata names an architecture that does")
     if not ambiguous:
@@ -127,17 +130,10 @@ def _by_architecture(name: str) -> str | None:
     return EPSILON if name.startswith(noise) else None
 
 
-def _by_yaml(path: Path) -> str | None:
-    """Return the prediction type in CompVis's configuration at `path`, if it is one; the default is noise."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(LONGEST_YAML).decode("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
-    if not re.search(r"^model:", text, re.MULTILINE):
-        return None
-    match = PARAMETERIZATION.search(text)
-    kind = match[1] if match else "eps"
+def _by_original(path: Path, original: OriginalConfig) -> str:
+    """Return the prediction type that CompVis's configuration says; its default is noise."""
+    kind = original.parameterization or "eps"
     if kind not in SPELLED:
-        raise BadCheckpoint(f"{path} says parameterization: {kind}, and only eps and v are supported")
+        place = path.with_name(original.name)
+        raise BadCheckpoint(f"{place} says parameterization: {kind}, and only eps and v are supported")
     return SPELLED[kind]

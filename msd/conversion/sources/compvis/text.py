@@ -7,6 +7,7 @@ from typing import Any
 
 from msd.conversion.sources.clip_tokenizer import VOCABULARY
 from msd.conversion.sources.compvis.part import NetworkTensors
+from msd.conversion.sources.two_names import by_new_names
 from msd.graph.ir.weights import Weights
 
 HEAD_WIDTH = 64
@@ -54,7 +55,7 @@ def text_part(part: NetworkTensors) -> tuple[NetworkTensors, bool]:
                 f"has an OpenCLIP of more than the {OPEN_LAYERS} layers of Stable Diffusion 2.x's"
             )
         return NetworkTensors(part.where, OURS, dict(_open_clip(whole, {USED_LAYERS}))), True
-    tensors = dict(_clip(part))
+    tensors = by_new_names(part.where, _clip(part))
     if EMBEDDINGS[0] not in tensors:
         raise part.wrong("has a text encoder that is neither CLIP nor OpenCLIP, and only these are supported")
     renamed = NetworkTensors(part.where, OURS, tensors)
@@ -82,11 +83,12 @@ def text_settings(part: NetworkTensors, second: bool) -> dict[str, Any]:
     }
 
 
-def _clip(part: NetworkTensors) -> Iterator[tuple[str, Weights]]:
+def _clip(part: NetworkTensors) -> Iterator[tuple[str, str, Weights]]:
+    """Yield each tensor's name in the file, its current name, and the tensor."""
     for name, tensor in part.tensors.items():
-        name = name.removeprefix("transformer.").removeprefix("text_model.")
-        if name.startswith(CLIP_PREFIXES):
-            yield name, tensor
+        new = name.removeprefix("transformer.").removeprefix("text_model.")
+        if new.startswith(CLIP_PREFIXES):
+            yield f"{part.prefix}{name}", new, tensor
 
 
 def projected_text(part: NetworkTensors) -> tuple[NetworkTensors, dict[str, Any]]:

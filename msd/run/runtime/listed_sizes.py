@@ -1,0 +1,63 @@
+"""The sizes that a manifest has beside the ports of its files: those that the networks have together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msd.bundle import MANIFEST, Bundle
+from msd.errors import BadBundle
+from msd.tensor_spec import TensorSpec
+
+
+def require_listed_sizes(bundle: Bundle) -> None:
+    """Raise BadBundle where the configuration has another image size or number of chunks than the ports.
+
+    A folder for another program has that one's ports, and passes.
+    """
+    if not bundle.manifest.configuration.interface:
+        _require_image_size(bundle)
+        _require_prompt_chunks(bundle)
+
+
+def _require_image_size(bundle: Bundle) -> None:
+    """Images are the latents times what the decoder enlarges each cell by, which may decode tiles alone."""
+    files, family, listed = bundle.manifest.components, bundle.family, bundle.manifest.configuration
+    denoiser, decoder = files.get(family.denoiser.name), files.get(family.decoder.name)
+    if not denoiser or not decoder:
+        return
+    latents, cells, pixels = map(_image_like, (denoiser.outputs, decoder.inputs, decoder.outputs))
+    if latents and cells and pixels:
+        for axis, name, said in (1, "height", listed.height), (2, "width", listed.width):
+            size = latents.shape[axis] * pixels.shape[axis] // cells.shape[axis]
+            if size != said:
+                what = f"the {name} of the images of {bundle.folder / denoiser.file}, decoded,"
+                raise BadBundle(f"{what} is {size}, and {MANIFEST} says {said}; convert the checkpoint again")
+
+
+def _require_prompt_chunks(bundle: Bundle) -> None:
+    """A network takes as many tokens as the chunks of a prompt have together."""
+    files, chunks = bundle.manifest.components, bundle.manifest.configuration.prompt_chunks
+    lengths = {
+        output.value: spec.shape[1]
+        for call in bundle.wiring.calls
+        for output in call.outputs
+        for spec in files[call.component].outputs
+        if output.kind == "hidden states" and spec.name == output.tensor and len(spec.shape) == 3
+    }
+    for call in bundle.wiring.calls:
+        for given in call.inputs:
+            length = next(
+                (lengths[s.of] for s in given.sources if s.kind == "value" and s.of in lengths), None
+            )
+            takes = next((s.shape for s in files[call.component].inputs if s.name == given.name), ())
+            if length and len(takes) == 3 and takes[1] != chunks * length:
+                path = bundle.folder / files[call.component].file
+                raise BadBundle(
+                    f"the prompt_chunks of {path} are {takes[1] / length:g}, and {MANIFEST} says {chunks};"
+                    " convert the checkpoint again"
+                )
+
+
+def _image_like(specs: Iterable[TensorSpec]) -> TensorSpec | None:
+    """Return the first tensor of rows and columns."""
+    return next((spec for spec in specs if len(spec.shape) == 4), None)
