@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from threading import Event, Thread
@@ -169,3 +172,16 @@ def test_one_thread_at_a_time_imports_the_libraries() -> None:
             thread.join(60)
     assert second.is_set()
     assert library_class("UNet2DConditionModel") is diffusers.UNet2DConditionModel
+
+
+@pytest.mark.parametrize("tensorflow", [True, False])
+def test_triton_is_not_imported_behind_tensorflow(tensorflow: bool, tmp_path: Path) -> None:
+    """The real one then ends the process, as this stand-in for it does whenever it is imported."""
+    (tmp_path / "tensorflow.py").write_text("")
+    (tmp_path / "triton.py").write_text("import os; os._exit(139)")
+    code = "import tensorflow; " * tensorflow
+    code += "from msd.train.pytorch.modules import library_class; library_class('AutoencoderKL'); "
+    code += "import sys; assert 'triton' not in sys.modules"
+    path = f"{tmp_path}{os.pathsep}{Path.cwd()}"
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path})
+    assert done.returncode == (0 if tensorflow else 139)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -58,3 +59,19 @@ def load_triton() -> None:
     if find_spec("triton"):
         with suppress(ImportError):  # PyTorch, which would import it, copes with that too
             import_module("triton")
+
+
+@contextmanager
+def without_late_triton() -> Iterator[None]:
+    """Keep Triton from being imported in the `with` block where TensorFlow has been without it.
+
+    PyTorch, which would import it (see `load_triton`), then does without it as on a machine that lacks it.
+    """
+    late = "tensorflow" in sys.modules and "triton" not in sys.modules
+    if late:
+        sys.modules["triton"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if late:
+            del sys.modules["triton"]

@@ -17,6 +17,7 @@ import torch
 
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadCheckpoint
+from msd.files.packages import without_late_triton
 from msd.graph.ir.weights import Array, Weights
 from msd.models.config import TextEncoderConfig, UNetConfig
 from msd.models.families.stable_diffusion import GUIDANCE
@@ -80,7 +81,7 @@ def library_class(name: str) -> Any:
     Both libraries import their parts when these are first asked for, diffusers with parts of transformers:
     where two threads do so at once, one finds a module of the other's without all that is in it.
     """
-    with IMPORTING:
+    with IMPORTING, without_late_triton():
         libraries = {library: import_module(library) for library in CLASSES}
         found = {each: getattr(libraries[library], each) for library in CLASSES for each in CLASSES[library]}
     return found[name]
