@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -22,6 +20,7 @@ from msd.errors import BadGoldens, OutputExists, OutputUnwritable
 from msd.measure.regress import goldens as store
 from msd.measure.regress import regression
 from msd.measure.regress.suite import SuitePicture
+from tests import stand_in
 from tests.regressions import ENTRIES, SUITE, pipeline
 
 
@@ -139,12 +138,10 @@ def test_a_damaged_list(text: str, message: str, bundle_folder: Path, folder: Pa
     assert regression.update(SUITE, pipeline(bundle_folder), folder) == {"fox": "new", "owl": "new"}
 
 
-def test_a_bundle_of_another_size(bundle_folder: Path, folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(bundle_folder, tmp_path / "other")
-    path = tmp_path / "other" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["configuration"] |= {"height": 64, "width": 80}
-    path.write_text(json.dumps(manifest))
+def test_a_bundle_of_another_size(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stand_in, "HEIGHT", 8)
+    monkeypatch.setattr(stand_in, "WIDTH", 10)
+    stand_in.write_bundle(tmp_path / "other")
     message = r"goldens has images of 48×32 pixels, and .*other generates 80×64; convert for that size, or .*"
     with pytest.raises(BadGoldens, match=message):
         regression.guard(SUITE, pipeline(tmp_path / "other"), folder).regress()

@@ -9,12 +9,12 @@ from msd.run.runtime.needs import require_generates
 
 def require_runs(bundle: Bundle, precision: str) -> None:
     """Raise BadBundle for a bundle that no app or page can run, BadConfig for an unknown precision."""
-    require_generates(bundle)
     if set(bundle.family.lookups) & set(bundle.manifest.components):
         raise BadBundle(
             f"{bundle.folder} is for TensorFlow Lite's delegate, and an app runs LiteRT's;"
             " convert with another recipe than tflite-gpu-w8"
         )
+    require_generates(bundle)
     if bundle.wiring.edited:
         raise BadBundle(
             f"{bundle.folder} edits images, with guidance by the image too, which apps and pages do not have;"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msd.bundle import MANIFEST, Bundle
 from msd.errors import BadBundle
 from msd.tensor_spec import TensorSpec
+
+TOKENS = 1, -2
+"""The axis of hidden states (N, length, width) along which tokens follow each other."""
 
 
 def require_listed_sizes(bundle: Bundle) -> None:
@@ -46,9 +49,8 @@ def _require_prompt_chunks(bundle: Bundle) -> None:
     }
     for call in bundle.wiring.calls:
         for given in call.inputs:
-            length = next(
-                (lengths[s.of] for s in given.sources if s.kind == "value" and s.of in lengths), None
-            )
+            of_one = [lengths.get(source.of) if source.kind == "value" else None for source in given.sources]
+            length = _joined(of_one, given.axis in TOKENS and not given.summed)
             takes = next((s.shape for s in files[call.component].inputs if s.name == given.name), ())
             if length and len(takes) == 3 and takes[1] != chunks * length:
                 path = bundle.folder / files[call.component].file
@@ -56,6 +58,14 @@ def _require_prompt_chunks(bundle: Bundle) -> None:
                     f"the prompt_chunks of {path} are {takes[1] / length:g}, and {MANIFEST} says {chunks};"
                     " convert the checkpoint again"
                 )
+
+
+def _joined(lengths: Sequence[int | None], along_tokens: bool) -> int:
+    """Return the tokens of a chunk in an input of hidden states of such lengths, 0 where one is unknown."""
+    known = [length for length in lengths if length]
+    if not known or len(known) < len(lengths):
+        return 0
+    return sum(known) if along_tokens else known[0]
 
 
 def _image_like(specs: Iterable[TensorSpec]) -> TensorSpec | None:
