@@ -276,10 +276,14 @@ def _require_fusible(job: Job) -> None:
 
 
 def _require_images(job: Job) -> None:
-    """Refuse, before anything is converted, prompts for a calibration of a model that reads an image."""
-    calibration, checkpoint = job.settings.calibration, job.checkpoint
-    reads = checkpoint.family.needs(checkpoint.configs) and (job.pruned_components or job.rounded_components)
-    if calibration is not None and reads and not calibration.is_of_files:
+    calibration = job.settings.calibration
+    if calibration is not None and (job.pruned_components or job.rounded_components):
+        require_calibrates(job.checkpoint, calibration)
+
+
+def require_calibrates(checkpoint: Checkpoint, calibration: Calibration) -> None:
+    """Refuse, before anything is converted, prompts that calibrate a model that reads an image."""
+    if checkpoint.family.needs(checkpoint.configs) and not calibration.is_of_files:
         raise BadConfig(f"the model in {checkpoint.name} {NO_IMAGES}")
 
 

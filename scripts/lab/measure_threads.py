@@ -10,23 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import click
-import numpy as np
 
 from msd.gpu.assemble import Named, assemble
 from msd.gpu.device import OpenDevice, open_device
-from msd.gpu.gpu import Gpu
 from msd.gpu.kernels.flash import choose_tile as choose_flash
 from msd.gpu.kernels.flash import flash
 from msd.gpu.kernels.shader import shader_dispatch
-from msd.gpu.kernels.tile_choice import TileChoice, choose_tile
-from msd.gpu.kernels.tiled_convolution import tiled_convolution
-from msd.gpu.operations import Conv2D
 from msd.gpu.session import Session
 from msd.gpu.value import Dispatch, Value
 from scripts.figures import save_figures
@@ -34,7 +28,7 @@ from scripts.lab.attention_cases import Case
 from scripts.lab.bench_attention import Run, attention_of, busy_time, measure_runs
 from scripts.lab.bench_dawn import PACKAGES
 from scripts.lab.bench_engine import described
-from scripts.lab.bench_kernels import Trial, Variants, _operation, _sampled, _timed
+from scripts.lab.bench_kernels import _convolution, _timed
 from scripts.lab.kernel_shapes import ConvolutionShape
 
 TURNS, ROWS, REPEATS = 512, 8, 5
@@ -141,27 +135,11 @@ def _dispatch(block: ThreadBlock, device: OpenDevice) -> Dispatch:
 
 def _products(device: OpenDevice) -> Iterator[dict[str, Any]]:
     for shape in SHAPES:
-        op, x, weights = _operation(shape, device.gpu, np.random.default_rng(0))
-        at, expected = _sampled(op, x, weights, np.random.default_rng(0))
-        sizes = (op.pixels, op.filter.columns, op.filter.rows)
-        chosen = choose_tile(*sizes, device.gpu, gate=shape.gate, bounded=True)
-        variants: Variants = {"chosen": partial(_tiled, op, chosen, device.gpu)}
-        trial = Trial(
-            {op.x: x},
-            op.pixels * op.outputs,
-            op.flops,
-            variants,
-            chosen=lambda y: [],
-            at=at,
-            expected=expected,
-        )
-        [(seconds, decibels, _)] = _timed(device, device.gpu, trial, variants, REPEATS).values()
-        rate = round(op.flops / sum(seconds) / 1e12, 1)
+        trial = _convolution(shape, device.gpu)
+        found = _timed(device, device.gpu, trial, {"chosen": trial.chosen}, REPEATS)
+        [(seconds, decibels, _)] = found.values()
+        rate = round(trial.flops / sum(seconds) / 1e12, 1)
         yield {"of": f"convolution {shape}", "TFLOPS": rate, "dB": round(decibels, 1)}
-
-
-def _tiled(op: Conv2D, choice: TileChoice, gpu: Gpu, y: Value) -> list[Dispatch]:
-    return tiled_convolution(replace(op, y=y), gpu, choice.tile, choice.splits)
 
 
 def _attention(device: OpenDevice) -> Iterator[dict[str, Any]]:

@@ -163,7 +163,7 @@ def _with_finals(rows: Sequence[BlockError], swaps: Sequence[ErrorSum]) -> tuple
     total = sum(error.noise for error in swaps)
     known = (
         replace(row, final_snr_db=_ratio(error), final_share=error.noise / total if total else 0.0)
-        for row, error in zip(rows, swaps, strict=False)
+        for row, error in zip(rows[: len(swaps)], swaps, strict=True)
     )
     return (*known, *rows[len(swaps) :])
 

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from msd.bundle import Bundle, open_bundle
-from msd.compress.calibration.generated_inputs import NO_IMAGES, Calibration
+from msd.compress.calibration.generated_inputs import Calibration
 from msd.compress.calibration.inputs import Runs
 from msd.compress.encoding.recipe import Recipe
 from msd.conversion.convert import convert
-from msd.conversion.job import open_job
+from msd.conversion.job import open_job, require_calibrates
 from msd.conversion.settings import Settings
 from msd.errors import BadConfig
 from msd.graph import tflite
@@ -124,8 +124,7 @@ def study(
     on_conversion = _converting(on_progress)
     job = open_job(source, settings)
     names, required = job.components, job.family.required
-    if job.family.needs(job.checkpoint.configs) and not calibration.is_of_files:
-        raise BadConfig(f"the model in {job.checkpoint.name} {NO_IMAGES}")
+    require_calibrates(job.checkpoint, calibration)
     # Generating images needs all required networks, inputs in files none.
     needed = names if in_files is calibration else job.family.ordered({*required, *names})
     exact = Recipe(REFERENCE, (), without=candidates[0].without)

@@ -13,7 +13,7 @@ from msd.measure.regress import metrics
 from msd.measure.regress.compare import Result, compare, decibels, require_scorer
 from msd.measure.regress.goldens import Origin
 from msd.measure.regress.metrics import Pixels
-from msd.measure.regress.suite import Suite
+from msd.measure.regress.suite import Suite, SuitePicture
 from msd.run.runtime.image import GeneratedImage
 from msd.run.runtime.needs import require_prompts_suffice
 from msd.run.runtime.pipeline import Pipeline
@@ -59,10 +59,11 @@ class Guard:
             images = self.pipeline.generate_all(self.suite.drawing.requests, on_step, on_image=made.append)
         except BaseException:
             if made:
-                result = self._compare(_by_name(self.suite, made), time.perf_counter() - start)
+                entries = self.suite.drawing.pictures[: len(made)]
+                result = self._compare(_by_name(entries, made), time.perf_counter() - start)
                 on_stopped(replace(result, checks=()))
             raise
-        new = _by_name(self.suite, images)
+        new = _by_name(self.suite.drawing.pictures, images)
         return Regression(self._compare(new, time.perf_counter() - start), self.golden, new)
 
     def _compare(self, new: ByName, seconds: float) -> Result:
@@ -102,7 +103,7 @@ def update(suite: Suite, pipeline: Pipeline, folder: Path, on_step: OnStep | Non
     raises; the old goldens then stay.
     """
     require_updatable(suite, pipeline, folder)
-    new = _by_name(suite, pipeline.generate_all(suite.drawing.requests, on_step))
+    new = _by_name(suite.drawing.pictures, pipeline.generate_all(suite.drawing.requests, on_step))
     old = _earlier(folder)
     store.write(folder, suite, new, Origin.of(pipeline))
     changes = {name: _change(old.get(name), picture.pixels) for name, picture in new.items()}
@@ -122,8 +123,8 @@ def suite_remarks(suite: Suite, pipeline: Pipeline) -> tuple[str, ...]:
     )
 
 
-def _by_name(suite: Suite, made: Sequence[GeneratedImage]) -> ByName:
-    return {entry.name: image for entry, image in zip(suite.drawing.pictures, made, strict=False)}
+def _by_name(entries: Sequence[SuitePicture], made: Sequence[GeneratedImage]) -> ByName:
+    return {entry.name: image for entry, image in zip(entries, made, strict=True)}
 
 
 def _require_size(goldens: store.Goldens, pipeline: Pipeline, folder: Path) -> None:

@@ -32,9 +32,8 @@ def _require_image_size(bundle: Bundle) -> None:
     if latents and cells and pixels:
         for axis, name, said in (1, "height", listed.height), (2, "width", listed.width):
             size = latents.shape[axis] * pixels.shape[axis] // cells.shape[axis]
-            if size != said:
-                what = f"the {name} of the images of {bundle.folder / denoiser.file}, decoded,"
-                raise BadBundle(f"{what} is {size}, and {MANIFEST} says {said}; convert the checkpoint again")
+            what = f"the {name} of the images of {bundle.folder / denoiser.file}, decoded,"
+            refuse_other(what, str(size), str(said))
 
 
 def _require_prompt_chunks(bundle: Bundle) -> None:
@@ -66,6 +65,12 @@ def _joined(lengths: Sequence[int | None], along_tokens: bool) -> int:
     if not known or len(known) < len(lengths):
         return 0
     return sum(known) if along_tokens else known[0]
+
+
+def refuse_other(what: str, is_so: str, said: str) -> None:
+    """Raise BadBundle where the manifest says something else of `what` than what is so."""
+    if is_so != said:
+        raise BadBundle(f"{what} is {is_so}, and {MANIFEST} says {said}; convert the checkpoint again")
 
 
 def _image_like(specs: Iterable[TensorSpec]) -> TensorSpec | None:

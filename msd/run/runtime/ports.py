@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from msd.bundle import MANIFEST, Bundle, ConvertedFile
-from msd.errors import BadBundle
-from msd.run.runtime.listed_sizes import require_listed_sizes
+from msd.bundle import Bundle, ConvertedFile
+from msd.run.runtime.listed_sizes import refuse_other, require_listed_sizes
 from msd.tensor_spec import TensorSpec
 
 
@@ -22,7 +21,7 @@ def require_listed_ports(bundle: Bundle) -> None:
         ports = Interface.of(model, path)
         require_ports(path, file, ports.inputs, ports.outputs)
         count, listed = str(len(model.main.ops)), str(file.operations)
-        _refuse_other(f"the number of operations of {path}", count, listed)
+        refuse_other(f"the number of operations of {path}", count, listed)
     require_listed_sizes(bundle)
 
 
@@ -40,16 +39,11 @@ def require_ports(
 
 
 def _require_same(port: str, listed: TensorSpec | None, real: TensorSpec | None) -> None:
-    _refuse_other(port, _kind(real) if real else "not there", _kind(listed) if listed else "nothing of it")
+    refuse_other(port, _kind(real) if real else "not there", _kind(listed) if listed else "nothing of it")
     if listed and real and listed.layout:
-        _refuse_other(f"the layout of {port}", real.layout, listed.layout)
+        refuse_other(f"the layout of {port}", real.layout, listed.layout)
     if listed and real and listed.table_length is not None:
-        _refuse_other(f"the table_length of {port}", str(real.table_length), str(listed.table_length))
-
-
-def _refuse_other(what: str, is_so: str, said: str) -> None:
-    if is_so != said:
-        raise BadBundle(f"{what} is {is_so}, and {MANIFEST} says {said}; convert the checkpoint again")
+        refuse_other(f"the table_length of {port}", str(real.table_length), str(listed.table_length))
 
 
 def _kind(spec: TensorSpec) -> str:
