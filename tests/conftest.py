@@ -94,6 +94,11 @@ def pytest_runtest_setup() -> None:
     require_time()
 
 
+def pytest_sessionfinish() -> None:
+    """Let the ten collections of garbage that pytest makes at its end pass over what the tests loaded."""
+    gc.freeze()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say which files joined what make test runs, and how many tests had no turn."""
     if left := count_left_out(terminalreporter.stats.get("skipped", ())):
