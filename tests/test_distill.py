@@ -294,7 +294,7 @@ def test_training_that_does_not_fit_into_memory_is_refused(tmp_path: Path, check
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (INPAINTING, "models that repaint images cannot be distilled"),
+        (INPAINTING, "models that repaint or edit images cannot be distilled"),
         (SHALLOW, "it has been distilled already"),
     ],
     ids=["inpainting", "takes the scale"],
