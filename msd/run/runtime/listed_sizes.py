@@ -39,14 +39,15 @@ def _require_image_size(bundle: Bundle) -> None:
 def _require_prompt_chunks(bundle: Bundle) -> None:
     """A network takes as many tokens as the chunks of a prompt have together."""
     files, chunks = bundle.manifest.components, bundle.manifest.configuration.prompt_chunks
+    calls = [call for call in bundle.wiring.calls if call.component in files]  # what lacks is refused later
     lengths = {
         output.value: spec.shape[1]
-        for call in bundle.wiring.calls
+        for call in calls
         for output in call.outputs
         for spec in files[call.component].outputs
         if output.kind == "hidden states" and spec.name == output.tensor and len(spec.shape) == 3
     }
-    for call in bundle.wiring.calls:
+    for call in calls:
         for given in call.inputs:
             of_one = [lengths.get(source.of) if source.kind == "value" else None for source in given.sources]
             length = _joined(of_one, given.axis in TOKENS and not given.summed)
