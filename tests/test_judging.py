@@ -15,7 +15,7 @@ from msd.graph.ir.executed_graphs import executed_graphs
 from msd.measure.judging import Rejection, judge
 from msd.run.runners.child import Child
 from msd.run.runners.messages import Done
-from tests import edited_models, tiny_models
+from tests import edited_models, tiny_models, varied_models
 
 
 @pytest.mark.parametrize(
@@ -138,6 +138,16 @@ def test_operations_inside_a_composite_do_not_count() -> None:
     (graph,) = executed_graphs(tflite.parse(edited_models.composite("whole")))
     assert [op.kind for op in graph.ops] == ["STABLEHLO_COMPOSITE"]
     assert [len(graph.ops) for graph in executed_graphs(tflite.parse(tiny_models.model("loop")))] == [1, 1, 3]
+
+
+def test_the_operations_of_a_rejected_composite_count(tmp_path: Path) -> None:
+    """The runtime hands its decomposition to the delegate, as it does with the body of a loop."""
+    path = tmp_path / "composite.tflite"
+    path.write_bytes(varied_models.model("composite"))
+    verdict = judge(path)
+    assert [rejected.reason for rejected in verdict.rejected] == ["odml.test"]
+    assert (verdict.delegated, verdict.operations, verdict.subgraphs) == (3, 4, 2)
+    assert verdict.objections[0] == "1 of 4 operations stay on the CPU"
 
 
 def test_of_several_signatures_the_first_graphs_runs(tmp_path: Path) -> None:

@@ -231,6 +231,9 @@ def test_where_rules_and_delegate_differ() -> None:
     assert told(found()) == ("the rules reject ADD, which the delegate accepts",)
     assert told(psnr_db=20.0) == ("the numbers are only 20.0 dB from the CPU's, which no rule predicts",)
     assert told(found("wrong"), psnr_db=20.0) == ()
+    spoken = rejected("CUSTOM Spectrogram", "no")
+    custom = found(kind="CUSTOM:Spectrogram")
+    assert told(custom, rejected=(spoken,)) == ()
     small = "Texture size (…) exceeded maximum texture size (…)."
     words = "an adapter has smaller textures than x; --device names another"
     assert told(psnr_db=20.0, problems=(small,)) == (words,)

@@ -10,7 +10,7 @@ import pytest
 from msd.graph import tflite
 from msd.measure.report import witness
 from msd.measure.report.witness import witnesses
-from tests import tiny_models
+from tests import tiny_models, varied_models
 from tests.int8_layers import save_layer
 from tests.old_runtime import needs_old_runtime
 
@@ -55,3 +55,11 @@ def test_one_that_is_lost_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_what_is_not_installed_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(witness, "installed_versions", lambda *names: {})
     assert witnesses(tmp_path / "any.tflite", 1) == ()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["counter", "spectrogram"])
+def test_operators_without_results_and_complex_numbers_are_no_matter(name: str, tmp_path: Path) -> None:
+    (tmp_path / "x.tflite").write_bytes(varied_models.model(name))
+    (runtime,) = witnesses(tmp_path / "x.tflite", 120)
+    assert "failed" not in runtime.says

@@ -23,6 +23,7 @@ from msd.conversion.sources.lora import merge
 from msd.errors import BadCheckpoint, BadConfig
 from msd.graph.parity import psnr
 from msd.models.tiny_config import TinyDecoderConfig
+from msd.run.runners.interpreter import Interpreter
 from msd.run.runtime.pipeline import Pipeline
 from tests import checkpoints, loras, xl_checkpoints
 from tests.drawings import nchw, nhwc
@@ -161,11 +162,8 @@ def wanted(pipe: Any, prompt: str, **settings: Any) -> Any:
     return pipe(prompt, latents=nchw(START), height=16, width=24, **settings).images
 
 
-def test_a_textual_inversion_is_added_to_both_encoders(
-    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
-) -> None:
-    path = inversion(tmp_path / "x.safetensors", clip_g=(2, 32), clip_l=(2, 48))
-    pipe = copy.deepcopy(theirs[1])
+def load_inversion(pipe: Any, path: Path) -> None:
+    """Load a textual inversion as `<cat>` into diffusers' pipeline."""
     vectors = load_file(path)
     for key, number in (("clip_l", ""), ("clip_g", "_2")):
         pipe.load_textual_inversion(
@@ -174,12 +172,41 @@ def test_a_textual_inversion_is_added_to_both_encoders(
             text_encoder=getattr(pipe, f"text_encoder{number}"),
             tokenizer=getattr(pipe, f"tokenizer{number}"),
         )
+
+
+def test_a_textual_inversion_is_added_to_both_encoders(
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
+) -> None:
+    path = inversion(tmp_path / "x.safetensors", clip_g=(2, 32), clip_l=(2, 48))
+    pipe = copy.deepcopy(theirs[1])
+    load_inversion(pipe, path)
     msd.convert(theirs[0], tmp_path / "out", recipe="float32", embeddings=[(path, "<cat>")])
     made = open_bundle(tmp_path / "out").manifest
     assert [each.tokens for each in made.source.embeddings] == [("<cat>", "<cat>_1")]
     prompt = "a red <cat>!"
     found = image(tmp_path / "out", prompt).latents
     assert psnr(nhwc(wanted(pipe, prompt)), found) >= 60
+
+
+def test_the_pooled_vector_of_a_textual_inversion_in_a_single_file_is_diffusers_own(tmp_path: Path) -> None:
+    """That of its last token, whose id is larger than the end's, as Stability AI's config.json has it."""
+    folder, file = tmp_path / "folder", tmp_path / "one.safetensors"
+    xl_checkpoints.write_single_file(file, xl_checkpoints.write(folder, single=True))
+    pipe = diffusers.StableDiffusionXLPipeline.from_single_file(
+        str(file), config=str(folder), local_files_only=True
+    )
+    path = inversion(tmp_path / "x.safetensors", clip_g=(2, 128), clip_l=(2, 64))
+    load_inversion(pipe, path)
+    ids = pipe.tokenizer_2(
+        "a red <cat> <cat>_1!", padding="max_length", max_length=77, return_tensors="pt"
+    ).input_ids
+    expected = pipe.text_encoder_2(ids).text_embeds.detach().numpy()
+    for source in (folder, file):
+        more: dict[str, Any] = {"embeddings": [(path, "<cat>")], "components": ["text_encoder_2"]}
+        msd.convert(source, tmp_path / "out" / source.name, recipe="float32", **more)
+        with Interpreter(tmp_path / "out" / source.name / "text_encoder_2.tflite") as network:
+            found = network.run({"tokens": ids.numpy().astype(np.int32)})
+        assert psnr(expected, found["text_embeds"]) >= 75, source
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,7 @@ NEWER = "newer than the schema known here"
         (setting(f"{OP}.largeCustomOptionsOffset", 1 << 40), "bytes 1099511627776 to .* lie past its end"),
         (beyond_the_end, "bytes 4096 to 4120 lie past its end"),
         (setting("subgraphs", []), "it holds no subgraph"),
+        (setting("version", 1), "it is of version 1 of the schema; runtimes load version 3"),
     ],
 )
 def test_what_a_file_may_not_say(edit: Edit, message: str) -> None:

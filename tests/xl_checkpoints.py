@@ -54,7 +54,6 @@ SINGLE_ENCODERS: dict[str, dict[str, Any]] = {
         **ENCODERS["text_encoder_2"],
         "hidden_size": 128,
         "vocab_size": 49408,
-        "eos_token_id": 49407,
     },
 }
 SINGLE_UNET = {

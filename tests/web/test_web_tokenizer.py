@@ -18,7 +18,7 @@ from msd.run.runtime.special_token import normalize
 from msd.run.runtime.tokenizer import open_tokenizer
 from tests.app_bundles import write_app, write_clip_app
 from tests.clip_files import SD15
-from tests.test_kotlin_tokenizer import PIECES, TOKENIZERS, captions, is_half, letters
+from tests.test_kotlin_tokenizer import HALVES, PIECES, TOKENIZERS, captions, is_half, letters
 from tests.web.node import evaluate
 
 ENCODE = """
@@ -27,8 +27,6 @@ const [tokens, merges, facts, texts, chunks] = input;
 const tokenizer = new Tokenizer(tokens, merges, facts);
 console.log(JSON.stringify(texts.map((text) => tokenizer.encode(text, chunks).map((ids) => [...ids]))));
 """
-HALVES = ["\ud800", "\udfff", "a\ud83d", "\ude00b"]
-"""Halves of pairs of UTF-16, which a prompt that was cut may hold."""
 
 
 def encoded(folder: Path, texts: list[str], chunks: int = 1) -> list[list[list[int]]]:

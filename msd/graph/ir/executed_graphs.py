@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from msd.graph.ir import Graph, Model, Op
 
 
-def executed_graphs(model: Model) -> list[Graph]:
-    """Return the graphs that a delegate partitions: all but the decompositions of composite operators."""
-    attributes = [op.attrs for graph in model.graphs for op in graph.ops]
-    decompositions = {attrs.get("decomposition_subgraph_index") for attrs in attributes}
+def executed_graphs(model: Model, unfolded: Collection[str] = ()) -> list[Graph]:
+    """Return the graphs that a delegate partitions: all but the decompositions of composite operators.
+
+    Those of the composites named `unfolded` are among them: a runtime whose delegate rejects one runs its
+    decomposition, as it runs the body of a loop, and hands it to the delegate.
+    """
+    composites = [op for graph in model.graphs for op in graph.ops if op.kind == "STABLEHLO_COMPOSITE"]
+    folded = [op.attrs for op in composites if composite_name(op) not in unfolded]
+    decompositions = {attrs.get("decomposition_subgraph_index") for attrs in folded}
     return [graph for i, graph in enumerate(model.graphs) if graph.ops and i not in decompositions]
+
+
+def composite_name(op: Op) -> str:
+    """Return the name of a STABLEHLO_COMPOSITE."""
+    name = op.attrs.get("name") or ""
+    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
 
 
 def executed_ops(model: Model) -> list[Op]:

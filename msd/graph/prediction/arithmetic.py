@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from msd.graph.ir import Op
+from msd.graph.ir.executed_graphs import composite_name
 
 MOVES = frozenset(
     {
@@ -56,12 +57,6 @@ def arithmetic(op: Op) -> int:
     if op.kind == "STABLEHLO_COMPOSITE" and composite_name(op) == ATTENTION:
         return _attention(op, results)
     return 2 * products if (products := _products(op, results)) else results
-
-
-def composite_name(op: Op) -> str:
-    """Return the name of a STABLEHLO_COMPOSITE."""
-    name = op.attrs["name"]
-    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
 
 
 def _attention(op: Op, results: int) -> int:

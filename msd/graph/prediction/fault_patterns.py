@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from msd.graph.ir import Graph, Tensor
-from msd.graph.prediction.arithmetic import ATTENTION, composite_name
+from msd.graph.ir.executed_graphs import composite_name
+from msd.graph.prediction.arithmetic import ATTENTION
 from msd.graph.prediction.rules.view import View
 
 Pattern = Callable[[View, Graph], bool]

@@ -19,6 +19,9 @@ from msd.graph.tflite.sparsity import read_sparsity
 from msd.graph.tflite.unpack import unpack_model
 
 IDENTIFIER = b"TFL3"
+VERSION = 3
+"""Of the schema: runtimes load no other."""
+
 DAMAGE = (struct.error, IndexError, ValueError, TypeError, AttributeError, KeyError, OverflowError)
 """The exceptions that a damaged flatbuffer causes."""
 
@@ -81,6 +84,10 @@ class _Reader:
             graphs.append(self._graph(subgraph, tensors[-1]))
         if not graphs:
             raise ValueError("it holds no subgraph")
+        if self.raw.version != VERSION:
+            raise ValueError(
+                f"it is of version {self.raw.version} of the schema; runtimes load version {VERSION}"
+            )
         signatures = self.raw.signatureDefs or []
         for signature in signatures:
             index = signature.subgraphIndex

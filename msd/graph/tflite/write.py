@@ -28,6 +28,7 @@ from msd.files.atomic import atomic_write
 from msd.graph.ir import Graph, Model, Op, Quant, Signature, Tensor, opset
 from msd.graph.ir.weights import SMALL, Array, Weights
 from msd.graph.tflite.packed import BITS, pack, packed_bytes
+from msd.graph.tflite.read import VERSION
 from msd.graph.tflite.sparsity import write_sparsity
 
 ALIGN = 16
@@ -127,7 +128,7 @@ class _Writer:
         self.scales_of: dict[int, list[tuple[int, int]]] = {}
         self.codes: dict[tuple[str, int], int] = {}
         self.raw = _fill(schema.ModelT(), model.rest)
-        self.raw.version = 3
+        self.raw.version = VERSION
         self.raw.description = model.description or None
         indices = [_tensor_indices(g) for g in model.graphs]
         self.raw.subgraphs = [

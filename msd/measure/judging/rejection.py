@@ -33,6 +33,11 @@ class Rejection:
         return bool(self.tensors) or len(self.operations) == 1
 
 
+def logged(kind: str) -> str:
+    """Return a kind as the log prints it: `CUSTOM FlexErf` for `CUSTOM:FlexErf`."""
+    return kind.replace(":", " ")
+
+
 def rejections(pairs: Iterable[tuple[str, str]], ops: Sequence[Op]) -> tuple[Rejection, ...]:
     """Return the rejections in the (kind, reason) pairs of a log, one for each kind and reason."""
     by_reason: dict[tuple[str, str], list[str]] = {}
@@ -58,14 +63,11 @@ def _rejection(kind: str, reason: str, tensors: list[str], ops: Sequence[Op]) ->
 
 
 def _positions(kind: str, tensors: Sequence[str] | None, ops: Sequence[Op]) -> tuple[int, ...]:
-    """Return the positions of the operations of `kind` that read or write one of `tensors`, or of all.
-
-    The log prints `CUSTOM FlexErf` for `CUSTOM:FlexErf`.
-    """
+    """Return the positions of the operations of `kind` that read or write one of `tensors`, or of all."""
     names = None if tensors is None else set(tensors)
     return tuple(
         i
         for i, op in enumerate(ops)
-        if op.kind.replace(":", " ") == kind
+        if logged(op.kind) == kind
         and (names is None or any(t.name in names for t in (*op.operands, *op.outputs)))
     )

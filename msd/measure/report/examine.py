@@ -18,6 +18,7 @@ from msd.graph.prediction.registry import find_delegate
 from msd.graph.prediction.rules import predict, rules_of
 from msd.graph.prediction.rules.finding import Finding, Severity
 from msd.graph.prediction.size_limits import size_problems
+from msd.measure.judging.rejection import logged
 from msd.measure.judging.verdict import Verdict
 from msd.measure.report.counted_traffic import counted_traffic
 from msd.measure.report.report import (
@@ -126,13 +127,13 @@ def disagreements(report: FileReport) -> tuple[str, ...]:
 
 
 def _differences(prediction: DelegatePrediction, run: Verdict) -> Iterator[str]:
-    foreseen = {f.kind for f in prediction.findings if f.severity in REFUSED}
+    foreseen = {logged(f.kind) for f in prediction.findings if f.severity in REFUSED}
     for rejected in run.rejected:
         if rejected.kind not in foreseen:
             yield f"the delegate rejects {rejected.kind} ({rejected.reason}), which no rule predicts"
     rejected_kinds = {rejected.kind for rejected in run.rejected}
-    for kind in sorted({f.kind for f in prediction.findings if f.severity == "rejected"} - rejected_kinds):
-        if not run.failure:
+    for kind in sorted({f.kind for f in prediction.findings if f.severity == "rejected"}):
+        if logged(kind) not in rejected_kinds and not run.failure:
             yield f"the rules reject {kind}, which the delegate accepts"
     foreseen_wrong = any(f.severity == "wrong" for f in prediction.findings)
     if any(TOO_LARGE in problem for problem in run.problems):

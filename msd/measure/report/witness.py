@@ -17,6 +17,7 @@ import numpy as np
 
 from msd.files.packages import installed_versions
 from msd.graph import tflite
+from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr
 from msd.measure.report.report import Witness
 from msd.run.runners.backends.tflite_runtime import misread_weights
@@ -85,9 +86,18 @@ def _distance(wanted: Path, found: Path) -> float | None:
     if not wanted.is_file():
         return None
     with np.load(wanted) as one, np.load(found) as other:
-        pairs = [(one[key].astype(np.float64), other[key].astype(np.float64)) for key in one.files]
+        pairs = [(_parts(one[key]), _parts(other[key])) for key in one.files]
     finite = [pair for pair in pairs if np.isfinite(pair[0]).all()]
     return min((psnr(*pair) for pair in finite), default=None)
+
+
+def _parts(values: Array) -> Array:
+    """Return float64 numbers, two for a complex one."""
+    return (
+        values.astype(np.complex128).view(np.float64)
+        if np.iscomplexobj(values)
+        else values.astype(np.float64)
+    )
 
 
 def _child(script: str, path: Path, timeout: float, *more: object) -> list[str] | str:

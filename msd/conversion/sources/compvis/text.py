@@ -9,6 +9,7 @@ from msd.conversion.sources.clip_tokenizer import VOCABULARY
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.two_names import by_new_names
 from msd.graph.ir.weights import Weights
+from msd.models.sdxl_text_config import OLD_END
 
 HEAD_WIDTH = 64
 OPEN_WIDTH = 1024
@@ -94,6 +95,8 @@ def _clip(part: NetworkTensors) -> Iterator[tuple[str, str, Weights]]:
 def projected_text(part: NetworkTensors) -> tuple[NetworkTensors, dict[str, Any]]:
     """Return XL's second text encoder under its current names in transformers, and its settings there.
 
+    The end token is that of Stability AI's config.json, which diffusers gives such a file too: with a textual
+    inversion, whose ids are the largest, it is its last token that is pooled.
     Raises BadCheckpoint if it is no OpenCLIP with a projection.
     """
     whole = part.inside("model.")
@@ -102,7 +105,7 @@ def projected_text(part: NetworkTensors) -> tuple[NetworkTensors, dict[str, Any]
     tensors["text_projection.weight"] = whole.tensors["text_projection"].transpose((1, 0))
     renamed = NetworkTensors(part.where, OURS, tensors)
     architecture = {"architectures": ["CLIPTextModelWithProjection"], "projection_dim": projected}
-    return renamed, {**text_settings(renamed, True), **architecture, "eos_token_id": VOCABULARY - 1}
+    return renamed, {**text_settings(renamed, True), **architecture, "eos_token_id": OLD_END}
 
 
 def _open_clip(part: NetworkTensors, without: Collection[int]) -> Iterator[tuple[str, Weights]]:

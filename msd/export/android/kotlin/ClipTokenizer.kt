@@ -76,7 +76,7 @@ public class ClipTokenizer(
 
     /** Returns the ids of one word: its bytes, neighbours merged, the pair of the lowest rank first. */
     private fun merged(word: String): List<Int> {
-        var symbols = word.toByteArray().map { ALPHABET[it.toInt() and 0xFF].toString() }
+        var symbols = bytesOf(word).map { ALPHABET[it].toString() }
         symbols = symbols.dropLast(1) + (symbols.last() + LAST)
         while (true) {
             val pairs = symbols.zipWithNext { left, right -> "$left $right" }
@@ -190,6 +190,14 @@ internal fun kind(letter: Int): Kind = when (Character.getType(letter).toByte())
 }
 
 internal fun lowercase(letter: Int): String = String(Character.toChars(letter)).lowercase(Locale.ROOT)
+
+/** Returns the bytes of a word in UTF-8; those of half a surrogate pair too, which `toByteArray` would replace. */
+private fun bytesOf(word: String): List<Int> = codePoints(word).toList().flatMap { code ->
+    if (code in 0xD800..0xDFFF) listOf(0xE0 or (code shr 12), tail(code shr 6), tail(code))
+    else String(Character.toChars(code)).toByteArray().map { it.toInt() and 0xFF }
+}
+
+private fun tail(code: Int): Int = 0x80 or (code and 0x3F)
 
 internal fun codePoints(text: String): Sequence<Int> = sequence {
     var at = 0

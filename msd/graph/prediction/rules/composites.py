@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from msd.graph.prediction.arithmetic import ATTENTION, composite_name
+from msd.graph.ir.executed_graphs import composite_name
+from msd.graph.prediction.arithmetic import ATTENTION
 from msd.graph.prediction.rules.checks import Flaw
 from msd.graph.prediction.rules.view import View, shape_text
 

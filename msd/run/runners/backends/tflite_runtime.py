@@ -82,7 +82,7 @@ def _misread(op: Op) -> str | None:
     if op.kind == "CONV_2D" and w.dtype == "INT4":
         return f"takes the int4 weights {w.name} for float32"
     scales = w.quant.scale.size if w.quant else 0
-    floats = op.outputs[0].dtype == "FLOAT32" and op.kind in ONE_SCALE
+    floats = op.kind in ONE_SCALE and op.outputs[0].dtype == "FLOAT32"
     # Its other kernel for int4, for inputs in blocks of 32, knows a scale for each output.
     small = w.dtype == "INT8" or (w.dtype == "INT4" and w.shape[-1] % 32 > 0)
     if floats and small and scales > 1:
