@@ -15,36 +15,36 @@ Array = np.ndarray[Any, Any]
 COMPONENTS = ("text_encoder", "text_encoder_2", "unet", "vae_decoder")
 
 
-@torch.no_grad()
 def expected(source: Path, component: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Return the original's outputs for `inputs`, by the names of the network's own, NHWC.
 
     `source` is a diffusers folder of Stable Diffusion or of its XL. Only the component is read.
     """
     folder = {"vae_decoder": "vae"}.get(component, component)
-    module = original(component, source).from_pretrained(source / folder, torch_dtype=torch.float32).eval()
-    if not is_xl(source):
-        name = {"text_encoder": "context", "unet": "noise", "vae_decoder": "image"}[component]
-        return {name: reference({folder: module}, component, inputs)}
-    if component.startswith("text_encoder"):
+    module = original(component).from_pretrained(source / folder, torch_dtype=torch.float32).eval()
+    with torch.no_grad():
+        return outputs(module, folder, component, inputs, is_xl=(source / "text_encoder_2").is_dir())
+
+
+def outputs(
+    module: torch.nn.Module, folder: str, component: str, inputs: Mapping[str, Array], is_xl: bool
+) -> dict[str, Array]:
+    """Return the outputs of a component's module, which `folder` holds."""
+    if is_xl and component.startswith("text_encoder"):
         return prompt_states(module, inputs["tokens"])
-    if component == "unet":
+    if is_xl and component == "unet":
         return {"noise": prediction(module, inputs)}
-    return {"image": reference({folder: module}, component, inputs)}
+    name = {"text_encoder": "context", "unet": "noise", "vae_decoder": "image"}[component]
+    return {name: reference({folder: module}, component, inputs)}
 
 
-def original(component: str, source: Path) -> Any:
+def original(component: str) -> Any:
     """Return the class of a component."""
     from diffusers import AutoencoderKL, UNet2DConditionModel
     from transformers import CLIPTextModel, CLIPTextModelWithProjection
 
     kinds = (CLIPTextModel, CLIPTextModelWithProjection, UNet2DConditionModel, AutoencoderKL)
     return dict(zip(COMPONENTS, kinds, strict=True))[component]
-
-
-def is_xl(source: Path) -> bool:
-    """Return whether a folder has two text encoders."""
-    return (source / "text_encoder_2").is_dir()
 
 
 def prompt_states(module: torch.nn.Module, tokens: Array) -> dict[str, Array]:
