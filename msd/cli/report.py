@@ -57,7 +57,8 @@ Examples:
     callback=words(tuple(registry.delegates())),
     default="litert-gpu",
     show_default=True,
-    help=f"Predict for {', '.join(f'{d.name} ({d.title})' for d in registry.delegates().values())}, or both.",
+    help="Predict for these, with a comma between two: "
+    f"{', '.join(f'{d.name} ({d.title})' for d in registry.delegates().values())}.",
 )
 @click.option(
     "--device",
