@@ -359,6 +359,8 @@ def test_images_that_are_made_outlive_one_that_fails(
     stopped = run(bundle_folder, *whole, tmp_path / "a.png")
     assert (stopped.exit_code, stopped.stderr.splitlines()[-1]) == (130, "interrupted")
     seeds = [] if execution == "sequential" else [0, 1]
+    lost = "lost: 2 images that were denoised; --execution pipelined saves each once it is\n"
+    assert stopped.stderr.count(lost) == stopped.stderr.count("lost") == (execution == "sequential")
     assert sorted(tmp_path.glob("a-*")) == [tmp_path / f"a-{seed}.png" for seed in seeds]
     said = [json.loads(line) for line in stopped.stdout.splitlines()]
     assert [each["picture"] for each in said] == [str(tmp_path / f"a-{seed}.png") for seed in seeds]

@@ -130,7 +130,7 @@ def generate(
         if previews:
             runs = _runs(bundle, settings["scheduler"], requests)
             on_preview = _preview_writer(previews, preview_every, runs, force)
-        made = MadeImages(paths, force)
+        made = MadeImages(paths, force, decoded_last=settings["execution"] == "sequential")
         stack.callback(made.finish, as_json)
         with (
             _record(settings["execution"], timeline, force) as recorder,
