@@ -127,6 +127,7 @@ class _Known:
     def findings(self) -> Findings:
         from msd.measure.report.report import Report
 
+        audited = {number for number, report in enumerate(self.reports) if report.audit}
         pairs = zip(self.reports, self.judged, strict=True)
         files = tuple(replace(report, file=each.label) for report, each in pairs)
         adapter = _describe_adapter(self.adapter, self.judged)
@@ -137,8 +138,8 @@ class _Known:
             self.adapter,
             verdicts,
             self.request.measured,
-            self._missing(set(self.verdicts)) if self.adapter else (),
-            self._missing({n for n, r in enumerate(files) if r.audit}) if self.request.audit else (),
+            unjudged=self._missing(set(self.verdicts)) if self.adapter else (),
+            unaudited=self._missing(audited) if self.request.audit else (),
         )
 
     def _missing(self, done: set[int]) -> tuple[str, ...]:

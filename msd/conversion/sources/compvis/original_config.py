@@ -97,7 +97,8 @@ def read_original_config(path: Path) -> OriginalConfig:
     scaling = _class(path, text, "scaling_config", SCALINGS)
     _class(path, text, "discretization_config", DISCRETIZATIONS)
     kind = _value(text, "parameterization") or scaling
-    return OriginalConfig(path.name, kind, numbers, _betas(path, text, numbers), _skipped(text))
+    betas = _betas(path, text, numbers)
+    return OriginalConfig(path.name, kind, numbers, betas=betas, skipped=_skipped(text))
 
 
 def _skipped(text: str) -> int:
