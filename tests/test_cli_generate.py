@@ -229,7 +229,7 @@ def test_previews_that_would_not_be_are_wrong_usage(bundle_folder: Path, tmp_pat
     assert (alone.exit_code, "--preview-every does nothing without --previews" in alone.stderr) == (2, True)
     none = run(bundle_folder, *common, "--previews", tmp_path / "previews")
     assert none.exit_code == 2
-    assert "--previews shows every 5th of 4 runs of the U-Net: none; give --preview-every" in none.stderr
+    assert "--previews shows one in 5 of the 4 runs of the U-Net: none; give --preview-every" in none.stderr
     assert not [*tmp_path.iterdir()]
 
 
