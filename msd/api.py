@@ -67,12 +67,13 @@ def convert(
     import graph_rewrites
     from msd.conversion.choices import conversion_settings
     from msd.conversion.convert import convert as convert_checkpoint
-    from msd.conversion.sources.hub import local_checkpoint
+    from msd.conversion.source import find_source
     from msd.models.demo import CHECKPOINT
 
     settings = conversion_settings(graph_rewrites.load(), **options)
-    place = CHECKPOINT if source is None else local_checkpoint(Path(source))
-    convert_checkpoint(place, Path(output), settings, on_progress)
+    out = Path(output)
+    place = CHECKPOINT if source is None else find_source(Path(source), settings, out)
+    convert_checkpoint(place, out, settings, on_progress)
     return open_bundle(output)
 
 

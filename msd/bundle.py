@@ -28,7 +28,7 @@ from msd.graph.ledger import ComponentLedger
 from msd.models.families import FIRST, Family, families, find_family, title_of
 from msd.models.families.calls import Call
 from msd.models.families.control import with_controls
-from msd.models.families.wiring import Wiring, require_calls, wire
+from msd.models.families.wiring import Wiring, require_calls, require_settings, wire
 from msd.tensor_spec import TensorSpec
 
 FORMAT, OLDEST = 3, 2
@@ -311,6 +311,7 @@ def load_manifest(path: Path) -> Manifest:
         _check_family(path, manifest)
         require_calls(family_of(manifest), manifest.calls, manifest.components)
         _check_numbers(manifest)
+        require_settings(family_of(manifest), manifest.calls, manifest.configuration.components)
     except (BadConfig, ValueError) as error:
         raise BadBundle(f"{path} is not a manifest: {error}") from error
     return manifest

@@ -52,6 +52,16 @@ OF_WORDS: list[tuple[str, list[str]]] = [
 ]  # fmt: skip
 """The same with the demo's vocabulary."""
 
+TOO_LONG = "a prompt has room for 75 tokens, and this was cut: "
+OF_INVERSIONS: list[tuple[str, list[str]]] = [
+    ("<cat-toy>" * 25, []),
+    ("<cat-toy>" * 26, [f"{TOO_LONG}<Cat-Toy>"]),
+    ("!" + "<cat-toy>" * 26, [f"{TOO_LONG}<Cat-Toy> <Cat-Toy>"]),
+    ("! ! " + "<cat-toy>" * 25, [f"{TOO_LONG}<Cat-Toy>"]),
+    ("<cat-toy>" * 27 + "<cat-toy>_2 !", [f"{TOO_LONG}<Cat-Toy> <Cat-Toy> <Cat-Toy>_2 !"]),
+]
+"""With a textual inversion <Cat-Toy> of three vectors."""
+
 OF_GUIDANCE: list[tuple[float, str, list[str]]] = [
     (
         7.5,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from msd.bundle import Adapter, Bundle, Manifest, dump_manifest, file_facts, load_manifest, open_bundle
 from msd.errors import BadBundle
 from msd.files import schema
+from tests.app_bundles import write_bundle
 from tests.stable_diffusion import COMPONENTS
 
 
@@ -147,3 +150,33 @@ def test_refuses_time_embeddings_that_lead_elsewhere(name: str, copied: Path) ->
     change(copied, configuration={**configuration, "time_embeddings": name})
     with pytest.raises(BadBundle, match=r"puts the time embeddings in .*, which is not a plain file name"):
         open_bundle(copied)
+
+
+Edit = Callable[[dict[str, Any]], object]
+
+
+@pytest.mark.parametrize(
+    ("edit", "sentence"),
+    [
+        (
+            lambda read: read["calls"][1]["outputs"][0].update(factor=0.5),
+            "its call of vae_encoder has 0.5 as the factor of initial_latent, and its configuration 0.25",
+        ),
+        (
+            lambda read: read["configuration"]["unet"].update(cosine_first=True),
+            "its call of unet has 0 as cosine_first of timestep_embedding, and its configuration 1",
+        ),
+        (
+            lambda read: read["configuration"]["unet"].update(frequency_shift=0.5),
+            "its call of unet has 1 as frequency_shift of timestep_embedding, and its configuration 0.5",
+        ),
+    ],
+)
+def test_refuses_numbers_that_stand_twice_and_differ(edit: Edit, sentence: str, tmp_path: Path) -> None:
+    folder = write_bundle(tmp_path / "bundle", encoder=True, embeddings={"timestep_embedding": 8})
+    bundle = open_bundle(folder)
+    read = json.loads(dump_manifest(replace(bundle.manifest, calls=bundle.wiring.calls)))
+    edit(read)
+    (folder / "manifest.json").write_text(json.dumps(read))
+    with pytest.raises(BadBundle, match=rf"manifest\.json is not a manifest: {re.escape(sentence)}$"):
+        open_bundle(folder)

@@ -247,8 +247,7 @@ def test_not_to_refit_is_for_pruning(source: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written(source: Path) -> None:
-    refused = "cannot write /proc/nowhere/out: /proc is not a folder that can be written to"
-    assert_refused(run(source, "-o", "/proc/nowhere/out"), 1, refused)
+    assert_refused(run(source, "-o", "/proc/nowhere/out"), 1, "/proc/nowhere/out", "written")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")

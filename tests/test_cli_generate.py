@@ -229,7 +229,7 @@ def test_previews_that_would_not_be_are_wrong_usage(bundle_folder: Path, tmp_pat
     assert (alone.exit_code, "--preview-every does nothing without --previews" in alone.stderr) == (2, True)
     none = run(bundle_folder, *common, "--previews", tmp_path / "previews")
     assert none.exit_code == 2
-    assert "--previews shows every 5th of 4 runs of the U-Net: none; give --preview-every" in none.stderr
+    assert "--previews shows one in 5 of the 4 runs of the U-Net: none; give --preview-every" in none.stderr
     assert not [*tmp_path.iterdir()]
 
 
@@ -359,6 +359,8 @@ def test_images_that_are_made_outlive_one_that_fails(
     stopped = run(bundle_folder, *whole, tmp_path / "a.png")
     assert (stopped.exit_code, stopped.stderr.splitlines()[-1]) == (130, "interrupted")
     seeds = [] if execution == "sequential" else [0, 1]
+    lost = "lost: 2 images that were denoised; --execution pipelined saves each once it is\n"
+    assert stopped.stderr.count(lost) == stopped.stderr.count("lost") == (execution == "sequential")
     assert sorted(tmp_path.glob("a-*")) == [tmp_path / f"a-{seed}.png" for seed in seeds]
     said = [json.loads(line) for line in stopped.stdout.splitlines()]
     assert [each["picture"] for each in said] == [str(tmp_path / f"a-{seed}.png") for seed in seeds]

@@ -325,6 +325,7 @@ def test_what_ends_it_loses_no_verdict(
     table, _, rest = result.stderr.partition("stopped: ")
     assert table.count("3 of 3 operations on GPU, 1 partition ") == 2
     assert "vae_decoder.tflite" in table, "what rules predict of it"
+    assert table.splitlines()[-1] == "1 of 3 files not judged: vae_decoder.tflite"
     assert "nothing is written" in rest
 
 

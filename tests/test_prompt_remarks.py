@@ -19,8 +19,10 @@ from msd.run.runtime.control import Control
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.request import Request
 from tests.app_bundles import HEIGHT, WIDTH, write_app, write_bundle, write_clip_app
+from tests.clip_files import SD15
 from tests.jvm import Jvm
-from tests.prompt_remarks import EMBEDDED, OF_GUIDANCE, OF_WORDS, SAID
+from tests.prompt_remarks import EMBEDDED, OF_GUIDANCE, OF_INVERSIONS, OF_WORDS, SAID
+from tests.test_kotlin_tokenizer import INVERSIONS
 from tests.web.node import evaluate
 
 Wish = tuple[str, str, float]
@@ -95,6 +97,11 @@ def test_other_programs_syntax_and_cut_prompts_are_named(say: Say, clip_app: Pat
 
 def test_words_outside_a_small_vocabulary_are_named(say: Say, demo_app: Path) -> None:
     require(say, demo_app, [((prompt, "", 7.5), said) for prompt, said in OF_WORDS])
+
+
+def test_what_is_cut_is_written_as_in_the_prompt(say: Say, tmp_path: Path) -> None:
+    folder = write_app(tmp_path / "app", tokenizer={**SD15, "added_tokens_decoder": INVERSIONS})
+    require(say, folder, [((prompt, "", 7.5), said) for prompt, said in OF_INVERSIONS])
 
 
 def test_what_guidance_does_not_use_is_said(say: Say, clip_app: Path, tmp_path: Path) -> None:

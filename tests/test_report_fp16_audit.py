@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import graph_rewrites
+from msd.cli.report import report
 from msd.compress.calibration.ranges import CURES, LARGEST, SMALLEST_NORMAL, Range, audit, magnitudes
 from msd.compress.encoding.encode import encode
 from msd.compress.encoding.recipe import find_recipe
@@ -16,9 +20,12 @@ from msd.errors import BadModelFile
 from msd.graph import tflite
 from msd.graph.ir import Build, Graph, Model, Tensor
 from msd.graph.ir.weights import Array, Weights
+from msd.measure.report import float16_audit
+from msd.measure.report.report import Audit
 from msd.models.demo import CHECKPOINT
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runners.random_inputs import random_inputs
+from tests import tiny_models
 from tests.harness import build
 
 RANDOM = np.random.default_rng(5)
@@ -135,3 +142,21 @@ def test_the_demo_is_clean_until_its_inputs_are_scaled(tmp_path: Path) -> None:
     loud = {name: value * 1e4 for name, value in inputs.items()}
     fired = {found.kind for found in audit(path, [loud]) if found.overflows}
     assert "CONV_2D" in fired
+
+
+def test_a_stopped_audit_names_the_files_that_it_did_not_come_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, measured = tiny_models.save("whole", tmp_path), float16_audit.audited
+    others = [shutil.copy(whole, tmp_path / f"{name}.tflite") for name in ("second", "third")]
+
+    def until_the_second(path: Path, *given: Any) -> Audit:
+        if path.stem == "second":
+            raise KeyboardInterrupt
+        return measured(path, *given)
+
+    monkeypatch.setattr(float16_audit, "audited", until_the_second)
+    result = CliRunner().invoke(report, [*map(str, [whole, *others]), "--no-run", "--audit-fp16"])
+    table = result.stderr.partition("stopped: ")[0]
+    assert table.count("all in range") == 1
+    assert table.splitlines()[-1] == "2 of 3 files not audited: second.tflite, third.tflite"

@@ -116,6 +116,7 @@ def test_what_was_converted_is_taken(demo_int8: Path) -> None:
             64,
             r"the width of the images of .*unet\.tflite, decoded, is 128, and manifest\.json says 64",
         ),
+        ("batch", 2, r"the batch of .*unet\.tflite is 1, and manifest\.json says 2; convert"),
         (
             "prompt_chunks",
             2,

@@ -61,6 +61,8 @@ VELOCITY = (
     'model:\n  target: ldm.X\n  params:\n    # parameterization: "eps"\n    parameterization: "v"  # why\n'
 )
 NOISE = "model:\n  target: ldm.X\n  params:\n    linear_start: 0.00085\n"
+SCALED = "model:\n  params:\n    scaling_config:\n      target: sgm.denoiser_scaling.{}Scaling\n"
+"""As Stability AI's generative-models say it."""
 
 
 def test_a_second_that_does_not_tell_is_assumed_to_predict_velocity(second: Tensors, tmp_path: Path) -> None:
@@ -118,6 +120,10 @@ def test_metadata_and_a_key_that_differ_are_said(first: Tensors, tmp_path: Path)
     (remark,) = found.remarks
     assert remark.startswith("the file's metadata say that its U-Net predicts noise, which counts")
     assert open_checkpoint(path, "epsilon").remarks == ()
+    path = save(tmp_path, {**first, "v_pred": torch.empty(0)})
+    path.with_suffix(".yaml").write_text(VELOCITY.replace('"v"', '"eps"'))
+    (remark,) = open_checkpoint(path).remarks
+    assert remark.startswith("the file's key v_pred says that its U-Net predicts velocity, which counts, and")
 
 
 def test_a_lora_beside_the_weights_is_left_out_aloud(first: Tensors, tmp_path: Path) -> None:
@@ -157,7 +163,9 @@ def test_a_resolution_is_width_by_height(second: Tensors, tmp_path: Path) -> Non
 def test_a_yaml_beside_it_counts(second: Tensors, tmp_path: Path) -> None:
     path = save(tmp_path, second)
     yaml = path.with_suffix(".yaml")
-    for text, kind in ((VELOCITY, "v_prediction"), (NOISE, "epsilon")):
+    texts = [(VELOCITY, "v_prediction"), (NOISE, "epsilon")]
+    texts += [(SCALED.format("V"), "v_prediction"), (SCALED.format("Eps"), "epsilon")]
+    for text, kind in texts:
         yaml.write_text(text)
         assert predicted(open_checkpoint(path))[:2] == (kind, "own.yaml beside it says so")
     for other in (b"parameterization: v\n", b"model: \xff\n"):

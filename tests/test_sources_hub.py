@@ -84,6 +84,28 @@ def test_an_id_is_downloaded_and_converted(server: PlayedHub, tmp_path: Path) ->
     assert server.asked == []
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["-o", "file/out"], 1, "file is not a folder that can be written to"),
+        (["-o", "kept"], 1, "kept is not empty and not a converted bundle"),
+        ([], 2, "Missing option '-o'"),
+        (["-o", "out", "--lora", "no.safetensors"], 1, "no.safetensors does not exist"),
+        (["-o", "out", "--vae", "no/such/vae"], 1, "no/such/vae does not exist"),
+    ],
+)
+def test_what_needs_no_download_is_refused_before_it(
+    words: list[str], code: int, said: str, server: PlayedHub, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "diary.txt").touch()
+    done = convert(server, tmp_path, MODEL, *words)
+    assert (done.returncode, server.asked) == (code, [])
+    assert said in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_without_a_connection_the_earlier_download_is_taken(server: PlayedHub, tmp_path: Path) -> None:
     assert convert(server, tmp_path, MODEL, "-o", "out").returncode == 0
     done = convert(None, tmp_path, MODEL, "-o", "again", HF_HUB_OFFLINE="1")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,3 +87,98 @@ def test_senseless_numbers_are_refused(key: str, value: str, wanted: str, path: 
     path.with_suffix(".yaml").write_text(PUBLIC.replace(key, value))
     with pytest.raises(BadCheckpoint, match=rf"own\.yaml says {value}, and {wanted}"):
         open_checkpoint(path)
+
+
+SGM = """
+model:
+  target: sgm.models.diffusion.DiffusionEngine
+  params:
+    scale_factor: 0.18215
+    denoiser_config:
+      target: sgm.modules.diffusionmodules.denoiser.DiscreteDenoiser
+      params:
+        num_idx: 500
+        scaling_config:
+          target: sgm.modules.diffusionmodules.denoiser_scaling.VScaling
+        discretization_config:
+          target: sgm.modules.diffusionmodules.discretizer.LegacyDDPMDiscretization
+"""
+
+
+def test_what_generative_models_name_as_classes_is_read(path: Path) -> None:
+    """And where the file's metadata, which count, say something else, it is said."""
+    path.with_suffix(".yaml").write_text(SGM)
+    fewer = "own.yaml beside the file says timesteps = 500, which is used in place of 1000"
+    assert open_checkpoint(path).remarks == (
+        "the file's metadata say that its U-Net predicts noise, which counts, and own.yaml beside it, which"
+        " other programs read, velocity; --prediction-type takes the other",
+        fewer,
+    )
+    assert open_checkpoint(path, "v_prediction").remarks == (fewer,)
+    path.with_suffix(".yaml").write_text(SGM.replace("VScaling", "EpsScaling").replace("500", "1000"))
+    assert open_checkpoint(path).remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "betas"),
+    [
+        ("linear", np.linspace(0.00085**0.5, 0.012**0.5, 1000) ** 2),
+        ("sqrt_linear", np.linspace(0.00085, 0.012, 1000)),
+        ("cosine", None),
+    ],
+)
+def test_the_schedule_of_betas_is_compviss(name: str, betas: Any, path: Path) -> None:
+    """`cosine` as make_beta_schedule in ldm/modules/diffusionmodules/util.py computes it."""
+    if betas is None:
+        bars = np.cos((np.arange(1001) / 1000 + 8e-3) / (1 + 8e-3) * np.pi / 2) ** 2
+        betas = np.clip(1 - bars[1:] / bars[:-1], 0, 0.999)
+    path.with_suffix(".yaml").write_text(f"{PUBLIC}    beta_schedule: {name}\n")
+    found = open_checkpoint(path)
+    alphas = Diffusion.from_config(found.scheduler).alphas()
+    assert np.allclose(alphas, np.cumprod(1 - betas), rtol=0, atol=1e-6)
+    told = f"own.yaml beside the file says beta_schedule = {name}, which is used in place of linear"
+    assert found.remarks == (() if name == "linear" else (told,))
+
+
+def test_a_text_encoder_s_layers_that_are_left_out_are_said(path: Path) -> None:
+    """As v1-inference_clip_skip_2.yaml of other programs has them."""
+    config = """    cond_stage_config:
+      target: ldm.modules.encoders.modules.FrozenCLIPEmbedder
+      params:
+        layer: "hidden"
+        layer_idx: -2
+"""
+    path.with_suffix(".yaml").write_text(PUBLIC + config)
+    told = "own.yaml beside the file says layer: hidden, which is not read; --clip-skip 1 does the same"
+    assert open_checkpoint(path).remarks == (told,)
+    path.with_suffix(".yaml").write_text((PUBLIC + config).replace("-2", "10"))
+    assert open_checkpoint(path).remarks == (told.replace("skip 1", "skip 2"),)
+    path.with_suffix(".yaml").write_text((PUBLIC + config).replace('"hidden"', "last"))
+    assert open_checkpoint(path).remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (f"{PUBLIC}    beta_schedule: sqrt\n", "says beta_schedule: sqrt, and only linear, sqrt_linear, cos"),
+        (f"{PUBLIC}    beta_schedule: cosine\n    cosine_s: 0.1\n", "says cosine_s: 0.1, and only 0.008 is"),
+        (f"{PUBLIC}    given_betas: [0.1, 0.2]\n", "says given_betas, and betas are made of linear_st"),
+        (
+            SGM.replace("VScaling", "EDMScaling"),
+            "says scaling_config: EDMScaling, and only EpsScaling and",
+        ),
+        (
+            SGM.replace("LegacyDDPM", "EDM"),
+            "says discretization_config: EDMDiscretization, and only Legacy",
+        ),
+    ],
+)
+def test_what_cannot_be_converted_is_refused(text: str, wanted: str, path: Path) -> None:
+    path.with_suffix(".yaml").write_text(text)
+    with pytest.raises(BadCheckpoint, match=rf"own\.yaml {re.escape(wanted)}"):
+        open_checkpoint(path)
+
+
+def test_no_given_betas_are_none(path: Path) -> None:
+    path.with_suffix(".yaml").write_text(f"{PUBLIC}    given_betas: null\n    beta_schedule: linear\n")
+    assert open_checkpoint(path).remarks == ()

@@ -77,24 +77,24 @@ def convert(
     import graph_rewrites
     from msd.conversion import convert as conversion
     from msd.conversion.choices import conversion_settings
-    from msd.conversion.sources.hub import local_checkpoint
+    from msd.conversion.source import find_source
 
     _refuse(given["sizes"], prune_report, dry_run, force)
     settings = conversion_settings(graph_rewrites.load(), **given, force=force)
-    source = local_checkpoint(source) if source else _demo_checkpoint()
-    if dry_run:
+    to_write = None if dry_run else _required(output)
+    source = find_source(source, settings, to_write) if source else _demo_checkpoint()
+    if to_write is None:
         planned = conversion.plan(source, settings)
         _say_first(source, planned)
         _print_plan(planned, settings, as_json)
         return
-    output = _required(output)
     converted: list[str] = []
     with conversion_progress(converted) as on_progress:
-        manifest = conversion.convert(source, output, settings, on_progress, _print_shared)
+        manifest = conversion.convert(source, to_write, settings, on_progress, _print_shared)
     _say_first(source, manifest.conversion)
     if prune_report:
         save_report(manifest, prune_report, force)
-    _print_result(manifest, output, converted, explain, as_json)
+    _print_result(manifest, to_write, converted, explain, as_json)
 
 
 def _refuse(sizes: Sequence[Any], prune_report: Path | None, dry_run: bool, force: bool) -> None:

@@ -130,7 +130,7 @@ def generate(
         if previews:
             runs = _runs(bundle, settings["scheduler"], requests)
             on_preview = _preview_writer(previews, preview_every, runs, force)
-        made = MadeImages(paths, force)
+        made = MadeImages(paths, force, decoded_last=settings["execution"] == "sequential")
         stack.callback(made.finish, as_json)
         with (
             _record(settings["execution"], timeline, force) as recorder,
@@ -247,7 +247,7 @@ def _preview_writer(folder: Path, every: int, runs: Mapping[int, int], force: bo
 
     if every > (most := max(runs.values())):
         raise click.UsageError(
-            f"--previews shows every {every}th of {most} runs of the U-Net: none; give --preview-every."
+            f"--previews shows one in {every} of the {most} runs of the U-Net: none; give --preview-every."
         )
     with raises_unwritable(folder, folder):
         folder.mkdir(exist_ok=True)

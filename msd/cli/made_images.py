@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
 
 class MadeImages:
-    """Saves images in `paths`, in their order; with `force` in place of others."""
+    """Saves images in `paths`, in their order; with `force` in place of others.
 
-    def __init__(self, paths: Sequence[Path], force: bool) -> None:
-        self._paths, self._force = paths, force
+    `decoded_last`: whether all are denoised before the first is decoded.
+    """
+
+    def __init__(self, paths: Sequence[Path], force: bool, decoded_last: bool = False) -> None:
+        self._paths, self._force, self._decoded_last = paths, force, decoded_last
         self._made: list[GeneratedImage] = []
         self._saved = 0
         self._seconds: list[float] = []
@@ -44,11 +47,19 @@ class MadeImages:
                 self._save()
         finally:
             self._say(as_json)
+            self._say_lost()
 
     def _say(self, as_json: bool) -> None:
         for i, (path, image) in enumerate(zip(self._paths, self._made[: self._saved], strict=False)):
             seconds = sum(self._seconds[i * self._runs : (i + 1) * self._runs])
             _print(path, image, seconds, as_json)
+
+    def _say_lost(self) -> None:
+        """Say how many images were denoised in vain, where another execution would have saved them."""
+        lost = len(self._seconds) // self._runs - len(self._made) if self._runs else 0
+        if self._decoded_last and lost:
+            images = "1 image that was" if lost == 1 else f"{lost} images that were"
+            say(f"lost: {images} denoised; --execution pipelined saves each once it is", err=True)
 
     def _save(self) -> None:
         from msd.run.runtime.image import save_image

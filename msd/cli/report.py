@@ -331,7 +331,7 @@ def _print(findings: Findings, setup: bool, verbose: bool, out: Console) -> None
     from msd.cli.fault_view import print_driver_faults, print_reported
     from msd.cli.prediction_view import print_audits, print_predictions
     from msd.cli.traffic_view import print_traffic
-    from msd.cli.verdict_view import print_browser_verdicts, print_verdicts
+    from msd.cli.verdict_view import print_browser_verdicts, print_undone, print_verdicts
 
     if findings.report.files:
         if verbose or not findings.are_as_predicted:
@@ -348,6 +348,7 @@ def _print(findings: Findings, setup: bool, verbose: bool, out: Console) -> None
         print_browser_verdicts(out, findings.measured, findings.verdicts, verbose)
     if findings.adapter is not None:
         print_verdicts(out, findings.adapter, findings.verdicts, setup, verbose)
+    print_undone(out, findings.report, {"judged": findings.unjudged, "audited": findings.unaudited})
 
 
 def _print_changes(before: Report, after: Report, changes: Sequence[Change], out: Console) -> None:

@@ -73,12 +73,17 @@ class Judged:
 
 @dataclass(frozen=True)
 class Findings:
-    """A report, with the adapter and the delegate's own verdicts for the terminal, or a browser's."""
+    """A report, with the adapter and the delegate's own verdicts for the terminal, or a browser's.
+
+    `unjudged` and `unaudited` are the labels of the files that are still without a verdict or an audit.
+    """
 
     report: Report
     adapter: VulkanAdapter | None
     verdicts: list[Verdict]
     measured: BrowserVerdict | None = None
+    unjudged: tuple[str, ...] = ()
+    unaudited: tuple[str, ...] = ()
 
     @property
     def are_as_predicted(self) -> bool:
@@ -112,22 +117,35 @@ OnJudged = Callable[[Findings], None]
 class _Known:
     """What is known so far of the files `judged`: the report of each, and the delegate's verdicts on it."""
 
+    request: ReportRequest
     judged: Sequence[Judged]
     reports: list[FileReport]
     reported: tuple[ReportedFault, ...]
     verdicts: dict[int, Sequence[Verdict]] = field(default_factory=dict)
     adapter: VulkanAdapter | None = None
-    measured: BrowserVerdict | None = None
 
     def findings(self) -> Findings:
         from msd.measure.report.report import Report
 
+        audited = {number for number, report in enumerate(self.reports) if report.audit}
         pairs = zip(self.reports, self.judged, strict=True)
         files = tuple(replace(report, file=each.label) for report, each in pairs)
         adapter = _describe_adapter(self.adapter, self.judged)
         report = Report(msd.__version__, files, adapter, reported=self.reported)
         verdicts = [verdict for of_file in self.verdicts.values() for verdict in of_file]
-        return Findings(report, self.adapter, verdicts, self.measured)
+        return Findings(
+            report,
+            self.adapter,
+            verdicts,
+            self.request.measured,
+            unjudged=self._missing(set(self.verdicts)) if self.adapter else (),
+            unaudited=self._missing(audited) if self.request.audit else (),
+        )
+
+    def _missing(self, done: set[int]) -> tuple[str, ...]:
+        """Return the labels of the files for the GPU whose numbers are not among those `done`."""
+        files = enumerate(self.judged)
+        return tuple(each.label for n, each in files if each.file.runs_on == "gpu" and n not in done)
 
 
 def collect_findings(
@@ -167,7 +185,7 @@ def _predict(request: ReportRequest, files: Sequence[JudgedFile], stderr: Consol
         )
         for each in judged
     ]
-    return _Known(judged, reports, reported_faults(device), measured=request.measured)
+    return _Known(request, judged, reports, reported_faults(device))
 
 
 def _judge_all(known: _Known, request: ReportRequest, stderr: Console, on_judged: OnJudged) -> None:

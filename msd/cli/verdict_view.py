@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
 from rich.console import Console
@@ -33,6 +33,16 @@ def print_verdicts(
         out.print("[green]The delegate works here.[/]")
     if verdicts:
         _print_verdicts(out, verdicts, verbose)
+
+
+def print_undone(out: Console, report: Report, undone: Mapping[str, Sequence[str]]) -> None:
+    """Print of a stopped report which files for the GPU lack what: their labels, by the participle of it."""
+    every = sum(file.runs_on == "gpu" for file in report.files)
+    for participle, labels in undone.items():
+        if labels:
+            names = escape(", ".join(short_names(labels).values()))
+            share = f"{len(labels)} of {every} file{'s' if every > 1 else ''}"
+            out.print(f"[red]{share} not {participle}: {names}[/]", soft_wrap=True)
 
 
 def print_runs_compared(out: Console, before: Report, after: Report) -> None:

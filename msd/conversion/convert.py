@@ -42,21 +42,14 @@ from msd.conversion.job import Job, open_job
 from msd.conversion.manifest import configuration_of, fingerprints, hash_source, in_order, versions
 from msd.conversion.plan import Plan, plan, stored_bytes
 from msd.conversion.prune import PrunedModels, prune_components
-from msd.conversion.reuse import (
-    load_previous,
-    refuse_source,
-    refuse_unrelated,
-    reusable_files,
-    stale_files,
-    unowned,
-)
+from msd.conversion.reuse import refuse_source, reusable_files, stale_files, unowned
 from msd.conversion.settings import Settings
 from msd.conversion.sizes.share import SharedFile
+from msd.conversion.source import require_output
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.trace import unread_tensors
-from msd.files.disk import real_place, require_space
-from msd.files.names import require_text
-from msd.files.publication import publish, recover, staged
+from msd.files.disk import require_space
+from msd.files.publication import publish, staged
 from msd.files.targets import require_targets
 from msd.models.families.wiring import wire
 from msd.run.runners.peak_memory import peak_rss
@@ -86,13 +79,8 @@ def convert(
     and not `settings.force`.
     """
     started = time.perf_counter()
-    if settings.calibration:
-        settings.calibration.facts()
-    require_text(real_place(out))
-    recover(out)
     refuse_source(source, out)
-    refuse_unrelated(out, settings.force)
-    previous = load_previous(out, settings.force)
+    previous = require_output(out, settings)
     job = open_job(source, settings)
     require_targets(out, file_names(job))
     left = tuple(unowned(out, previous, file_names(job)))

@@ -118,7 +118,7 @@ def _generation(image: ImageGeneration | None) -> tuple[str, ...]:
         return (NOTHING,) * 4
     step = sorted(image.step_seconds)[len(image.step_seconds) // 2]
     return (
-        f"{image.steps} steps, {image.execution}",
+        f"{image.steps} step{'s' if image.steps > 1 else ''}, {image.execution}",
         duration(image.seconds),
         duration(step),
         _megabytes(image.peak),

@@ -187,6 +187,30 @@ def require_calls(family: Family, calls: tuple[Call, ...], files: Mapping[str, P
     require_order(calls, {output.value for call in absent for output in call.outputs})
 
 
+def require_settings(
+    family: Family, calls: tuple[Call, ...], settings: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Raise ValueError, with a clause, where a number of a call is not that of its component's `settings`."""
+    for call in calls:
+        own = settings.get(family.component_of(call.component).name, {})
+        for place, has, wanted in _numbers(call, own):
+            if has != wanted:
+                raise ValueError(
+                    f"its call of {call.component} has {has:g} as {place}, and its configuration {wanted:g}"
+                )
+
+
+def _numbers(call: Call, settings: Mapping[str, Any]) -> Iterator[tuple[str, float, float]]:
+    """Yield the name of each number that settings decide, what a call has, and what the settings say."""
+    for output in call.outputs:
+        yield f"the factor of {output.value}", output.factor, _factor(output, settings)
+    for given in call.inputs:
+        for source in given.sources:
+            right = _configured(source, settings)
+            yield f"cosine_first of {given.name}", source.cosine_first, right.cosine_first
+            yield f"frequency_shift of {given.name}", source.frequency_shift, right.frequency_shift
+
+
 def _require_ports(call: Call, files: Mapping[str, Ported]) -> None:
     """Raise ValueError, with a clause, for a call of a file that lacks what the call names."""
     if call.component not in files:
@@ -262,8 +286,12 @@ def _outputs(call: Call, file: Ported, settings: Mapping[str, Any]) -> Iterator[
     for output in call.outputs:
         if output.tensor in tensors and output.value not in done:
             done.add(output.value)
-            factor = settings.get("scaling_factor", 1.0) if output.kind in LATENTS else output.factor
-            yield replace(output, factor=float(factor))
+            yield replace(output, factor=_factor(output, settings))
+
+
+def _factor(output: Output, settings: Mapping[str, Any]) -> float:
+    """Return what an output is multiplied by, of latents what a network's settings say."""
+    return float(settings.get("scaling_factor", 1.0) if output.kind in LATENTS else output.factor)
 
 
 def _configured(source: InputSource, settings: Mapping[str, Any]) -> InputSource:

@@ -13,13 +13,22 @@ TOKENS = 1, -2
 
 
 def require_listed_sizes(bundle: Bundle) -> None:
-    """Raise BadBundle where the configuration has another image size or number of chunks than the ports.
+    """Raise BadBundle where the configuration has another size, batch or number of chunks than the ports.
 
     A folder for another program has that one's ports, and passes.
     """
     if not bundle.manifest.configuration.interface:
+        _require_batch(bundle)
         _require_image_size(bundle)
         _require_prompt_chunks(bundle)
+
+
+def _require_batch(bundle: Bundle) -> None:
+    """The batch is how many rows of latents the denoiser takes at once."""
+    denoiser = bundle.manifest.components.get(bundle.family.denoiser.name)
+    if denoiser and (latents := _image_like(denoiser.inputs)):
+        rows, said = str(latents.shape[0]), str(bundle.manifest.configuration.batch)
+        refuse_other(f"the batch of {bundle.folder / denoiser.file}", rows, said)
 
 
 def _require_image_size(bundle: Bundle) -> None:

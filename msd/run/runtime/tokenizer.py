@@ -87,16 +87,32 @@ class Tokenizer:
                     yield from words(part)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the normalised text of `ids`, as far as they are whole characters."""
+        """Return the normalised text of `ids`, as far as they are whole characters.
+
+        A token of several vectors is written once, as in a prompt, also where only the last ones are left.
+        """
         contents, letters = self._contents, _bytes_by_letter()
         pieces: list[bytes] = []
-        for token in map(self._tokens.__getitem__, ids):
+        for token in map(self._tokens.__getitem__, self._written(ids)):
             word = token.removesuffix("</w>")
             blank = b" " if token in contents or word != token else b""
             known = (letters[letter] for letter in word if letter in letters)
             spelled = word.encode() if token in contents else bytes(known)
             pieces += [spelled, blank]
         return b"".join(pieces).decode("utf-8", "replace").strip(" ")
+
+    def _written(self, ids: Sequence[int]) -> Iterator[int]:
+        """Yield `ids` without those that follow from the ones before them."""
+        for i, id in enumerate(ids):
+            first, before = self._further.get(id, (id, None))
+            if i == 0 or ids[i - 1] != before:
+                yield id if i else first
+
+    @functools.cached_property
+    def _further(self) -> dict[int, tuple[int, int]]:
+        """The id of each further vector of a special token: the id of its first, and of the one before it."""
+        vectors = [self.vectors(content) for content in self._contents]
+        return {id: (some[0], before) for some in vectors for before, id in pairwise(some)}
 
     @functools.cached_property
     def _tokens(self) -> dict[int, str]:

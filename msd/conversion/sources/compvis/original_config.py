@@ -1,6 +1,7 @@
 """CompVis's configuration, a .yaml file beside a single file: what msd reads of it.
 
-Its loaders and diffusers' (`original_config`) read the same, but for diffusers' `timesteps`, always 1000.
+Its loaders read the same; diffusers' (`original_config`) leave `timesteps` and `beta_schedule` at their
+usual values. Stability AI's generative-models say a prediction type and a schedule by the names of classes.
 """
 
 from __future__ import annotations
@@ -19,40 +20,63 @@ LINE = r"^(?P<indent>\s*){}:[ \t]*[\"']?(?P<value>[^\s#\"']+)[\"']?[ \t]*(#.*)?$
 SCHEDULE = {"linear_start": "beta_start", "linear_end": "beta_end", "timesteps": "num_train_timesteps"}
 """Diffusers' names of what a schedule is made of."""
 
+BETAS = {"linear": "scaled_linear", "sqrt_linear": "linear", "cosine": "squaredcos_cap_v2"}
+"""Diffusers' names of CompVis's schedules (ldm/modules/diffusionmodules/util.py, make_beta_schedule)."""
+
+GIVEN = re.compile(r"^[ \t]*given_betas:\s*[\[\d-]", re.MULTILINE)
+COSINE_SHIFT = 0.008
+CLASS = r"^(?P<indent>[ \t]*){}:[ \t]*(#.*)?\n\s*target:[ \t]*[\"']?(?P<value>[^\s#\"']+)"
+"""A key that names a class, of the package that it is in."""
+
+SCALINGS = {"EpsScaling": "eps", "VScaling": "v"}
+DISCRETIZATIONS = {"LegacyDDPMDiscretization": ""}
 SCALE = "scale_factor"
-MOST = {"linear_start": 1.0, "linear_end": 1.0, "timesteps": 100_000, SCALE: 1e6}
+MOST = {"linear_start": 1.0, "linear_end": 1.0, "cosine_s": 1.0, "timesteps": 100_000, SCALE: 1e6}
+LAYERS = 12
+"""Of the text encoder of a Stable Diffusion 1.x."""
 
 
 @dataclass(frozen=True)
 class OriginalConfig:
     """What a configuration says: its `parameterization`, "" where it has none, and numbers by its own names.
 
-    `name` is the file's, "" where there is none.
+    `name` is the file's, "" where there is none. `betas` is diffusers' name of its schedule, "" without one;
+    `skipped` are the text encoder's last layers that it leaves out.
     """
 
     name: str = ""
     parameterization: str = ""
     numbers: Mapping[str, float] = field(default_factory=dict)
+    betas: str = ""
+    skipped: int = 0
 
     @property
-    def schedule(self) -> dict[str, float]:
+    def schedule(self) -> dict[str, Any]:
         """What it says of the noise schedule, by diffusers' names."""
-        return {new: self.numbers[old] for old, new in SCHEDULE.items() if old in self.numbers}
+        found: dict[str, Any] = {n: self.numbers[old] for old, n in SCHEDULE.items() if old in self.numbers}
+        return {**found, "beta_schedule": self.betas} if self.betas else found
 
     def scaling_factor(self, family: Family) -> float:
         """Return the factor of its autoencoder's latents, the family's where it says none."""
         return self.numbers.get(SCALE, family.scaling_factor)
 
     def remarks(self, scheduler: Mapping[str, Any], family: Family | None) -> list[str]:
-        """Return a sentence for each number that is not the usual one; `family` is None for another's VAE."""
+        """Return a sentence for each value that is not the usual one; `family` is None for another's VAE."""
         usual = {old: scheduler[new] for old, new in SCHEDULE.items()}
         usual |= {SCALE: family.scaling_factor} if family else {}
-        return [
-            f"{self.name} beside the file says {old} = {self.numbers[old]:g}, which is used in place of"
-            f" {value:g}"
+        other = [
+            (old, f"{self.numbers[old]:g}", f"{value:g}")
             for old, value in usual.items()
             if self.numbers.get(old, value) != value
         ]
+        if self.betas and self.betas != scheduler["beta_schedule"]:
+            theirs = {ours: name for name, ours in BETAS.items()}
+            other.append(("beta_schedule", theirs[self.betas], theirs[scheduler["beta_schedule"]]))
+        says = f"{self.name} beside the file says"
+        said = [f"{says} {key} = {has}, which is used in place of {value}" for key, has, value in other]
+        if self.skipped > 0:
+            said.append(f"{says} layer: hidden, which is not read; --clip-skip {self.skipped} does the same")
+        return said
 
 
 def read_original_config(path: Path) -> OriginalConfig:
@@ -68,13 +92,49 @@ def read_original_config(path: Path) -> OriginalConfig:
     if not re.search(r"^model:", text, re.MULTILINE):
         return OriginalConfig()
     found = {key: _value(text, key) for key in MOST}
+    found["timesteps"] = found["timesteps"] or _value(text, "num_idx")
     numbers = {key: _number(path, key, value) for key, value in found.items() if value}
-    return OriginalConfig(path.name, _value(text, "parameterization"), numbers)
+    scaling = _class(path, text, "scaling_config", SCALINGS)
+    _class(path, text, "discretization_config", DISCRETIZATIONS)
+    kind = _value(text, "parameterization") or scaling
+    betas = _betas(path, text, numbers)
+    return OriginalConfig(path.name, kind, numbers, betas=betas, skipped=_skipped(text))
 
 
-def _value(text: str, key: str) -> str:
+def _skipped(text: str) -> int:
+    """Return how many of the text encoder's last layers CLIP's wrapper in a 1.x leaves out."""
+    wrapper, index = _value(text, "cond_stage_config", CLASS), _value(text, "layer_idx")
+    is_hidden = wrapper.endswith(".FrozenCLIPEmbedder") and _value(text, "layer") == "hidden"
+    if not is_hidden or not re.fullmatch(r"-?\d{1,2}", index):
+        return 0
+    return -1 - int(index) if int(index) < 0 else LAYERS - int(index)
+
+
+def _betas(path: Path, text: str, numbers: Mapping[str, float]) -> str:
+    """Return diffusers' name of the schedule of betas, "" where there is none; raises BadCheckpoint."""
+    if GIVEN.search(text):
+        raise BadCheckpoint(
+            f"{path} says given_betas, and betas are made of linear_start, linear_end and timesteps alone"
+        )
+    name, shift = _value(text, "beta_schedule"), numbers.get("cosine_s", COSINE_SHIFT)
+    if name and name not in BETAS:
+        raise BadCheckpoint(f"{path} says beta_schedule: {name}, and only {', '.join(BETAS)} are supported")
+    if name == "cosine" and shift != COSINE_SHIFT:
+        raise BadCheckpoint(f"{path} says cosine_s: {shift:g}, and only {COSINE_SHIFT} is supported")
+    return BETAS.get(name, "")
+
+
+def _class(path: Path, text: str, key: str, known: Mapping[str, str]) -> str:
+    """Return what the class that a key names stands for, "" without the key; raises BadCheckpoint."""
+    name = _value(text, key, CLASS).rpartition(".")[2]
+    if name and name not in known:
+        raise BadCheckpoint(f"{path} says {key}: {name}, and only {' and '.join(known)} can be converted")
+    return known.get(name, "")
+
+
+def _value(text: str, key: str, line: str = LINE) -> str:
     """Return the value of the key that is the least indented, as the model's own is; "" without one."""
-    matches = re.finditer(LINE.format(key), text, re.MULTILINE)
+    matches = re.finditer(line.format(key), text, re.MULTILINE)
     best = min(matches, key=lambda match: len(match["indent"]), default=None)
     return best["value"] if best else ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ ZERO_SNR = {"rescale_betas_zero_snr": True, "timestep_spacing": "trailing"}
 BASE_STEP = "875000"
 """The global_step of Stable Diffusion 2 base, by which diffusers recognises it."""
 
+BY_METADATA = "its metadata says so"
 ASSUMED = "assumed, as in diffusers, of a 2.x that does not tell (--prediction-type says otherwise)"
 RESOLUTION = re.compile(r"(\d{1,5})x(\d{1,5})")
 
@@ -39,8 +40,8 @@ class PredictionType:
     because: str
     zero_snr: bool = False
     """Whether the file says that its last timestep is noise alone (Lin et al., arXiv:2305.08891)."""
-    contradicted: bool = False
-    """Whether the file's metadata say noise, and its key `v_pred` velocity."""
+    contradicted_by: str = ""
+    """What says another type, and does not count."""
 
     def scheduler(self, usual: Mapping[str, Any]) -> dict[str, Any]:
         """Return the `usual` configuration, with the reason under a key that diffusers ignores."""
@@ -51,10 +52,12 @@ class PredictionType:
     def remarks(self) -> tuple[str, ...]:
         """What is assumed or left out, a sentence each."""
         said = []
-        if self.contradicted:
+        if self.contradicted_by:
+            this, other = ("noise", "velocity") if self.kind == EPSILON else ("velocity", "noise")
+            says = "metadata say" if self.because == BY_METADATA else f"key {V_PRED} says"
             said.append(
-                "the file's metadata say that its U-Net predicts noise, which counts, and its key"
-                f" {V_PRED}, which other programs read, velocity; --prediction-type takes the other"
+                f"the file's {says} that its U-Net predicts {this}, which counts, and {self.contradicted_by},"
+                f" which other programs read, {other}; --prediction-type takes the other"
             )
         if self.zero_snr and self.kind != VELOCITY:
             said.append(
@@ -76,8 +79,16 @@ def prediction(
     .yaml file state another type.
     """
     found = _prediction(path, contents, original, option, ambiguous)
-    contradicted = not option and found.kind != VELOCITY and V_PRED in contents.tensors
-    return replace(found, zero_snr=ZTSNR in contents.tensors, contradicted=contradicted)
+    contradicted_by = "" if option else " and ".join(_others(found.kind, contents, original))
+    return replace(found, zero_snr=ZTSNR in contents.tensors, contradicted_by=contradicted_by)
+
+
+def _others(kind: str, contents: Contents, original: OriginalConfig) -> Iterator[str]:
+    """Yield what says another prediction type than `kind`, which something before it decided."""
+    if V_PRED in contents.tensors and kind != VELOCITY:
+        yield f"its key {V_PRED}"
+    if SPELLED.get(original.parameterization, kind) != kind:
+        yield f"{original.name} beside it"
 
 
 def _prediction(
@@ -88,7 +99,7 @@ def _prediction(
         return PredictionType(option, "as asked for")
     for key in STATED:
         if spelled := metadata.get(key, "").strip():
-            return PredictionType(_spelled(path, key, spelled), "its metadata says so")
+            return PredictionType(_spelled(path, key, spelled), BY_METADATA)
     if V_PRED in contents.tensors:
         return PredictionType(VELOCITY, f"its key {V_PRED} says so")
     if original.name:

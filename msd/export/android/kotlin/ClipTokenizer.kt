@@ -58,11 +58,14 @@ public class ClipTokenizer(
     internal fun wordsOf(text: String): List<String> = cut(text, early).filter { it.second == null }
         .flatMap { cut(clean(it.first), late) }.filter { it.second == null }.flatMap { words(it.first) }
 
-    /** Returns the cleaned text of [ids], as far as they are whole characters. */
+    /**
+     * Returns the cleaned text of [ids], as far as they are whole characters. A token of several vectors is written
+     * once, as in a prompt, and also where only its last ones are left.
+     */
     internal fun decode(ids: List<Int>): String {
         val special = facts.specials.flatMapTo(HashSet(), SpecialToken::ids)
         val bytes = ByteArrayOutputStream()
-        for (id in ids) {
+        for (id in written(ids)) {
             val word = tokens[id].removeSuffix(LAST)
             val spelled = when (id) {
                 in special -> word.toByteArray()
@@ -72,6 +75,15 @@ public class ClipTokenizer(
             if (id in special || word != tokens[id]) bytes.write(' '.code)
         }
         return bytes.toString(Charsets.UTF_8.name()).trim(' ')
+    }
+
+    /** Returns [ids] without those that follow from the ones before them. */
+    private fun written(ids: List<Int>): List<Int> {
+        val vectors = facts.specials.map(SpecialToken::ids)
+        val before = vectors.flatMap { it.drop(1).zip(it) }.toMap()
+        val first = vectors.flatMap { some -> some.drop(1).map { it to some[0] } }.toMap()
+        return ids.filterIndexed { i, id -> i == 0 || before[id] != ids[i - 1] }
+            .mapIndexed { i, id -> if (i == 0) first[id] ?: id else id }
     }
 
     /** Returns the ids of one word: its bytes, neighbours merged, the pair of the lowest rank first. */

@@ -80,13 +80,14 @@ export class Tokenizer {
   }
 
   /**
-   * Returns the normalised text of ids, as far as they are whole characters.
+   * Returns the normalised text of ids, as far as they are whole characters. A token of several vectors is
+   * written once, as in a prompt, and also where only its last ones are left.
    *
    * @param {number[]} ids
    */
   decode(ids) {
     const special = new Set(this.facts.specials.flatMap(({ id, further }) => [id, ...further]));
-    const bytes = ids.flatMap((id) => {
+    const bytes = this.written(ids).flatMap((id) => {
       const [token, isSpecial] = [this.tokens[id], special.has(id)];
       const word = token.replace(/<\/w>$/, '');
       const spelled = isSpecial ? bytesOf(word) : Array.from(word, (letter) => ALPHABET.indexOf(letter));
@@ -94,6 +95,19 @@ export class Tokenizer {
     });
     const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(Uint8Array.from(bytes));
     return text.replace(/^ +| +$/g, '');
+  }
+
+  /**
+   * Returns ids without those that follow from the ones before them.
+   *
+   * @private
+   * @param {number[]} ids
+   */
+  written(ids) {
+    const vectors = this.facts.specials.map(({ id, further }) => [id, ...further]);
+    const further = new Map(vectors.flatMap((some) => some.slice(1).map((id, i) => [id, [some[0], some[i]]])));
+    const kept = ids.filter((id, i) => i === 0 || further.get(id)?.[1] !== ids[i - 1]);
+    return kept.map((id, i) => (i === 0 ? (further.get(id)?.[0] ?? id) : id));
   }
 
   /**
