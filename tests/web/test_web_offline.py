@@ -182,8 +182,8 @@ def test_a_newer_page_waits_while_an_older_one_is_open(
         write_shell(site)
         other = context.new_page()
         assert visit(other, address) == "one one one"
-        assert visit(page, address) == "one one one"
-        wait_for(lambda: is_waiting(page))
+        wait_for(lambda: is_waiting(other))
+        assert visit(page, address) == "one one one"  # which no worker served until now
         assert visit(page, address) == "one one one"
         other.close()
         assert visit(page, address) == "two two two"

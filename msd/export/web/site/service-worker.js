@@ -82,9 +82,13 @@ async function answer(request) {
   return kept ?? (await answerLater(cache, address)) ?? fetch(request);
 }
 
-/** Returns whether a newer worker waits, and only the page that is being left is open. */
+/**
+ * Returns whether a newer worker waits, and only the page that is being left is open. No worker serves a page
+ * that was opened before the first one was there, and it counts too.
+ */
 async function makesWay() {
-  return Boolean(worker.registration.waiting) && (await worker.clients.matchAll()).length <= 1;
+  if (!worker.registration.waiting) return false;
+  return (await worker.clients.matchAll({ type: 'window', includeUncontrolled: true })).length <= 1;
 }
 
 /**
