@@ -195,7 +195,7 @@ def test_another_users_file_in_a_sticky_folder(place: Path) -> None:
     if os.geteuid():
         pytest.skip("only root has files of two users")
     (place / "out").chmod(0o1777)
-    with nobody(), pytest.raises(OutputUnwritable, match=r"tflite .*it belongs to another user"):
+    with nobody(), pytest.raises(OutputUnwritable, match=r"json cannot be written: it belongs to another"):
         convert(place, FORCED)
 
 

@@ -50,7 +50,8 @@ def checkpoint_bundle(folder: Path, batch: int = 1) -> tuple[Checkpoint, Bundle]
         )
     size = size_of(family, configs)
     hashes = {name: file_facts(path) for name, path in checkpoint.files.items()}
-    ports = ports_of(checkpoint, _rows(checkpoint, batch), size)
+    rows = _rows(checkpoint, batch)
+    ports = ports_of(checkpoint, rows, size)
     files = [_file(checkpoint, name, each, hashes) for name, each in ports.items()]
     height, width = size.pixels
     return checkpoint, Bundle(
@@ -61,7 +62,7 @@ def checkpoint_bundle(folder: Path, batch: int = 1) -> tuple[Checkpoint, Bundle]
             configuration=Configuration(
                 height=height,
                 width=width,
-                batch=batch,
+                batch=rows[family.denoiser.name],
                 recipe=RecipeFacts("float32", ""),
                 components={name: to_json(asdict(config)) for name, config in configs.items()},
             ),

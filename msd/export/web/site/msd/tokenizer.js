@@ -105,7 +105,8 @@ export class Tokenizer {
    */
   written(ids) {
     const vectors = this.facts.specials.map(({ id, further }) => [id, ...further]);
-    const further = new Map(vectors.flatMap((some) => some.slice(1).map((id, i) => [id, [some[0], some[i]]])));
+    const pairs = vectors.flatMap((some) => some.slice(1).map((id, i) => [id, [some[0], some[i]]]));
+    const further = new Map(/** @type {[number, number[]][]} */ (pairs));
     const kept = ids.filter((id, i) => i === 0 || further.get(id)?.[1] !== ids[i - 1]);
     return kept.map((id, i) => (i === 0 ? (further.get(id)?.[0] ?? id) : id));
   }
