@@ -65,7 +65,7 @@ def test_a_state_file_is_whole_or_absent(tmp_path):
     path = tmp_path / "state.pt"
     assert load(path, "cpu") is None
     save({"step": 3}, path)
-    with pytest.raises(Exception, match="pickle|local object"):  # Python 3.13 names the object instead
+    with pytest.raises(Exception, match=r"pickle|local object"):  # Python 3.13 names the object instead
         save({"step": lambda: 4}, path)
     assert load(path, "cpu") == {"step": 3}
 
