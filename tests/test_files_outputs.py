@@ -241,7 +241,7 @@ def test_a_name_that_is_none(name: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def msd_process(*words: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-c", "from msd.cli import msd; msd()", *words]
+    command = [sys.executable, "-P", "-c", "from msd.cli import msd; msd()", *words]  # -P: no working folder
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     return subprocess.run(command, stderr=subprocess.PIPE, env=environment, check=False, **options)
 
