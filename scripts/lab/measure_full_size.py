@@ -1,7 +1,7 @@
 """Measure a checkpoint's conversion against diffusers and transformers, each component once, at its own size.
 
     python scripts/make_random_checkpoint.py diffusers build/sd21 --model sd21-base
-    python scripts/lab/measure_full_size.py build/sd21 -o docs/results/full-size-parity.json
+    python scripts/lab/measure_full_size.py build/sd21 -o docs/results/full-size-parity.json/sd21-base
 
 CPU only, float arithmetic (the GPU's). Needs the test extra and 12 GB of memory for Stable Diffusion 2.1,
 22 for its XL.
