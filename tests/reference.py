@@ -10,6 +10,7 @@ import torch
 
 from msd.models.families.stable_diffusion import GUIDANCE
 from msd.models.trace import InputSpecs
+from msd.train.pytorch.modules import ADDED
 
 Array = np.ndarray[Any, Any]
 Modules = Mapping[str, torch.nn.Module]
@@ -48,11 +49,14 @@ def _text_encoder(modules: Modules, inputs: Mapping[str, Array]) -> Array:
 
 
 def _unet(modules: Modules, inputs: Mapping[str, Array]) -> Array:
+    """XL's is given the sizes of the image and a pooled vector beside the context."""
+    added = {name: torch.from_numpy(inputs[name]) for name in ADDED if name in inputs}
     noise = modules["unet"](
         _nchw(inputs["latent"]),
         torch.from_numpy(inputs["timestep"]),
         torch.from_numpy(inputs["context"]),
         timestep_cond=torch.from_numpy(inputs[GUIDANCE]) if GUIDANCE in inputs else None,
+        added_cond_kwargs=added or None,
     )
     return _nhwc(noise.sample)
 
