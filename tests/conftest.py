@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -90,8 +91,13 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """Begin no test after the time that is set for all."""
+    """Begin no test after the time that is set for all, and each with the same random numbers.
+
+    What torch draws without a seed would depend on which tests a process ran before.
+    """
     require_time()
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
 
 
 def pytest_sessionfinish() -> None:
