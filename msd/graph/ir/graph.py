@@ -144,6 +144,7 @@ class Op:
         self.rest: dict[str, Any] = {}
         """Other fields of the schema (customOptions, intermediates …), for `msd.graph.tflite` alone."""
         self._inputs: tuple[Tensor | None, ...] = ()
+        self._operands: tuple[Tensor, ...] = ()
         self.inputs = tuple(inputs)
 
     @property
@@ -157,6 +158,7 @@ class Op:
             if old is not None:
                 del old.uses[self, i]
         self._inputs = tuple(tensors)
+        self._operands = tuple(t for t in self._inputs if t is not None)
         for i, new in enumerate(self._inputs):
             if new is not None:
                 new.uses[self, i] = None
@@ -164,7 +166,7 @@ class Op:
     @property
     def operands(self) -> tuple[Tensor, ...]:
         """The inputs without the omitted ones."""
-        return tuple(t for t in self._inputs if t is not None)
+        return self._operands
 
     def __repr__(self) -> str:
         names = ", ".join("-" if t is None else _label(t) for t in self.inputs)
@@ -242,7 +244,7 @@ class Graph:
 
     def is_used(self, tensor: Tensor) -> bool:
         """Whether an operator reads `tensor` or the graph returns it."""
-        return bool(tensor.uses) or any(t is tensor for t in self.outputs)
+        return bool(tensor.uses) or tensor in self.outputs
 
     def is_needed(self, op: Op) -> bool:
         """Whether anything needs `op`."""

@@ -11,6 +11,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from msd.graph.ir import Build, Graph, Op, Tensor
 from msd.graph.ledger import ComponentLedger, ComponentPruning, RewriteEffect, SkipCount, StoredWeights
@@ -22,8 +23,7 @@ PHASES = ("canonicalize", "fuse", "lower", "cleanup")
 """The order in which rules run; within a phase the order does not matter."""
 
 
-@dataclass(frozen=True)
-class Skip:
+class Skip(NamedTuple):
     """A rule's decision to leave a match as it is, with the reason that the ledger reports."""
 
     reason: str
@@ -280,8 +280,8 @@ class _Driver:
         return changes > 0
 
     def _visit(self, o: Op) -> bool:
-        is_needed = self.graph.is_needed
-        return any(is_needed(o) and self._try(r, o) for r in self.rules_of.get(o.kind, ()))
+        rules = self.rules_of.get(o.kind, ())
+        return bool(rules) and self.graph.is_needed(o) and any(self._try(r, o) for r in rules)
 
     def _try(self, r: Rule, root: Op) -> bool:
         for old in filter(self.graph.is_used, root.outputs):

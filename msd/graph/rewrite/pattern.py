@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,11 @@ class Pat:
         """The attributes that an operator must have, and their values, by its kind."""
         values = {kind: {**opset.spec(kind).attrs, **self.attrs} for kind in self.kinds}
         return {kind: [(k, v) for k, v in each.items() if v is not ANY] for kind, each in values.items()}
+
+    @cached_property
+    def is_constant(self) -> bool:
+        """Whether only constants fit."""
+        return self.constant or self.number is not None or self.values is not None
 
     def named(self, name: str) -> Pat:
         """Return the same pattern with its tensor bound to `name`."""
@@ -106,8 +111,7 @@ class _Ops:
 op = _Ops()
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(NamedTuple):
     """The tensors bound by name, and every operator that the pattern covers, the root first."""
 
     tensors: dict[str, Tensor]
@@ -141,9 +145,23 @@ def match(pat: Pat, tensor: Tensor | None, bound: Match | None = None) -> Iterat
     if args is None:
         yield here
         return
-    yield from _match_all(args, inputs, here)
-    if opset.spec(maker.kind).commutes:
+    if _may_fit(args, inputs):
+        yield from _match_all(args, inputs, here)
+    if opset.spec(maker.kind).commutes and _may_fit(args, inputs[::-1]):
         yield from _match_all(args, inputs[::-1], here)
+
+
+def _may_fit(pats: Sequence[Pat], tensors: Sequence[Tensor | None]) -> bool:
+    """Whether kinds of operators and constants allow a match: most trials end here, before any is begun."""
+    for pat, tensor in zip(pats, tensors, strict=True):
+        if tensor is None:
+            return False
+        if pat.kinds:
+            if tensor.producer is None or tensor.producer.kind not in pat.kinds:
+                return False
+        elif pat.is_constant and tensor.data is None:
+            return False
+    return True
 
 
 def _leaf_fits(pat: Pat, tensor: Tensor, bound: Match) -> bool:
@@ -176,7 +194,10 @@ def _result_fits(pat: Pat, tensor: Tensor, maker: Op) -> bool:
     if maker.outputs.index(tensor) != pat.output:
         return False
     attrs = maker.attrs
-    return all(value == attrs[name] for name, value in pat.wanted[maker.kind])
+    for name, value in pat.wanted[maker.kind]:  # noqa: SIM110, this is much of the time of a conversion
+        if value != attrs[name]:
+            return False
+    return True
 
 
 def _match_all(pats: Sequence[Pat], tensors: Sequence[Tensor | None], bound: Match) -> Iterator[Match]:
