@@ -189,6 +189,25 @@ def test_a_newer_page_waits_while_an_older_one_is_open(
         assert visit(page, address) == "two two two"
 
 
+def test_a_second_page_lets_no_newer_one_replace_the_first(
+    site: Path, page: Page, context: BrowserContext
+) -> None:
+    with serving(site) as address:
+        visit(page, address)
+        assert is_kept(page)
+        rewrite(site, "two", *WORDS)
+        write_shell(site)
+        assert visit(page, address) == "one one one"
+        wait_for(lambda: is_waiting(page))
+        other = context.new_page()
+        assert visit(other, address) == "one one one"
+        assert is_waiting(page)
+        later = "fetch('model/tokens.txt').then((got) => got.text())"
+        assert page.evaluate(later) == "one\n"
+        page.close()
+        assert visit(other, address) == "two two two"
+
+
 @pytest.mark.parametrize("changed", WORDS)
 def test_a_page_that_is_half_uploaded_is_not_kept(site: Path, page: Page, changed: str) -> None:
     with serving(site) as address:

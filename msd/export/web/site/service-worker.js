@@ -13,18 +13,22 @@
  */
 
 const TAKE_OVER = 'take over';
+const ASK = 'may the newer one take over?';
 
 /**
- * What a visit gets while a newer worker takes over. It asks for the page once, when that is done: asked for
- * again and again, as by a Refresh header, Chromium 156 sometimes never shows it on a busy machine.
+ * What a visit gets while a newer worker takes over. It asks whether it is the only page, which the worker
+ * cannot know of a page that is about to be opened, and then for the page itself, once: asked for again and
+ * again, as by a Refresh header, Chromium 156 sometimes never shows it on a busy machine.
  */
 const TAKING_OVER = `<!doctype html><script>
   const { serviceWorker } = navigator;
   serviceWorker.addEventListener('controllerchange', () => location.reload());
-  serviceWorker.getRegistration().then((registration) => {
-    if (registration?.waiting) registration.waiting.postMessage('${TAKE_OVER}');
+  serviceWorker.onmessage = async ({ data }) => {
+    const waiting = data && (await serviceWorker.getRegistration())?.waiting;
+    if (waiting) waiting.postMessage('${TAKE_OVER}');
     else location.reload();
-  });
+  };
+  serviceWorker.controller.postMessage('${ASK}');
 </script>`;
 const HTML = { 'Content-Type': 'text/html' };
 
@@ -39,6 +43,7 @@ worker.addEventListener('install', (/** @type {any} */ event) => event.waitUntil
 worker.addEventListener('activate', (/** @type {any} */ event) => event.waitUntil(deleteOthers()));
 worker.addEventListener('message', (/** @type {MessageEvent} */ event) => {
   if (event.data === TAKE_OVER) worker.skipWaiting();
+  if (event.data === ASK) /** @type {any} */ (event).waitUntil(tellIfAlone(event));
 });
 worker.addEventListener('fetch', (/** @type {any} */ event) => {
   if (isOurs(event.request)) event.respondWith(answer(event.request));
@@ -83,12 +88,17 @@ async function answer(request) {
 }
 
 /**
- * Returns whether a newer worker waits, and only the page that is being left is open. No worker serves a page
- * that was opened before the first one was there, and it counts too.
+ * Returns whether a newer worker waits, and at most one page is open: the one that is being left, or that
+ * asks. No worker serves a page that was opened before the first one was there, and it counts too.
  */
 async function makesWay() {
   if (!worker.registration.waiting) return false;
   return (await worker.clients.matchAll({ type: 'window', includeUncontrolled: true })).length <= 1;
+}
+
+/** @param {MessageEvent} event */
+async function tellIfAlone(event) {
+  /** @type {any} */ (event.source).postMessage(await makesWay());
 }
 
 /**
