@@ -5,9 +5,10 @@
 # Expected: quantize_4bit numbers its blocks through the whole matrix, and dequantize_4bit reads them so: 10 percent off for
 # blocks of 128, whatever the shape.
 # Seen: 320x320, a layer of Stable Diffusion, is 22 percent off in blocks of 128, and with 96 columns 28 percent in the usual
-# blocks of 64. The kernel for AVX-512 begins a new block with each row, where the scales have none. The same bytes given the
-# shape of one long row are right, and so are columns that are a multiple of the block, or none of 16, which another path takes.
-# Linear4bit's outputs are as far off. Without AVX-512 a plain loop is used, which counts through the matrix.
+# blocks of 64. The numbers are those of "columns // block" scales for each row: two for 320, one for 96. Nine of ten weights
+# get the scale of another block. The same bytes given the shape of one long row are right, and so are matrices whose columns
+# are a multiple of the block, or not one of 16. Linear4bit's outputs are as far off. Without AVX-512 a plain loop is used,
+# which counts through the matrix.
 # It matters for widths such as 96, 160 or 4304 (SigLIP's MLP) at the usual block, and 320 at larger ones: the file is right,
 # and a server's CPU, where one merges, converts and compares, reads it worse. No warning; the numbers look plausible.
 # Written: nowhere that we found; pull request 1828 (2025) of the project calls it an accuracy issue, of blocks from 2048 on.
