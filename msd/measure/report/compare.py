@@ -30,7 +30,8 @@ class Change:
     @property
     def worse(self) -> bool:
         """Whether something fails that did not before."""
-        return any(finding[0] in FAILING for finding in self.gained)
+        emptied = self.operations[1] == 0 < self.operations[0]
+        return emptied or any(finding[0] in FAILING for finding in self.gained)
 
 
 def compare(before: Report, after: Report) -> list[Change]:

@@ -12,11 +12,11 @@ from msd.measure.report.phrases import (
     READ_AND_WRITTEN,
     advice,
     counted,
-    fails,
     least,
     megabytes,
     places,
     ran,
+    share,
     unjudged,
 )
 from msd.measure.report.report import (
@@ -82,13 +82,13 @@ def _overview(report: Report) -> Iterable[str]:
 
 def _passes(file: FileReport) -> bool:
     """Whether the real delegate takes the file, or, where it was not asked, the rules say so."""
-    return file.run.ok if file.run else not any(map(fails, file.predictions))
+    return file.run.ok if file.run else all(map(file.passes, file.predictions))
 
 
 def _said(file: FileReport) -> str:
     if file.run:
         return ran(file.run)
-    shares = (f"{p.delegated} of {file.operations} predicted on {p.delegate}" for p in file.predictions)
+    shares = (f"{share(file, p)} predicted on {p.delegate}" for p in file.predictions)
     return unjudged(file) or ", ".join(shares)
 
 
@@ -115,7 +115,7 @@ def _prediction(file: FileReport, prediction: DelegatePrediction) -> Iterable[st
     yield f"<h3>{_text(prediction.delegate)} on {_text(prediction.device)}</h3>"
     yield _cards(
         [
-            ("on the GPU", f"{prediction.delegated} of {file.operations}"),
+            ("on the GPU", share(file, prediction)),
             ("partitions", str(prediction.partitions)),
             ("host–device copies", f"{prediction.copies}, {megabytes(prediction.copied)}"),
             ("weights", megabytes(prediction.memory.weights)),

@@ -14,6 +14,7 @@ from msd.measure.report.phrases import (
     megabytes,
     places,
     ran,
+    share,
     unjudged,
 )
 from msd.measure.report.report import SHOWN, DelegatePrediction, FileReport, Group, Report, grouped
@@ -46,8 +47,8 @@ def _plain(report: Report) -> str:
 def _row(file: FileReport, p: DelegatePrediction) -> str:
     counts = ", ".join(f"{p.count(s)} {s}" for s in (*SHOWN, "note") if p.count(s)) or "none"
     memory = f"{megabytes(p.memory.weights)} weights, {megabytes(p.memory.activations)} activations"
-    share = f"{mark(p)} {p.delegated} of {file.operations}"
-    return f"| {file.file} | {p.delegate} | {p.device} | {share} | {p.partitions} | {counts} | {memory} |"
+    on_gpu = f"{mark(file, p)} {share(file, p)}"
+    return f"| {file.file} | {p.delegate} | {p.device} | {on_gpu} | {p.partitions} | {counts} | {memory} |"
 
 
 def _traffic(report: Report) -> Iterator[str]:

@@ -153,6 +153,10 @@ class FileReport:
     graphs: dict[str, int] = field(default_factory=dict)
     runs_on: RunsOn = "gpu"
 
+    def passes(self, prediction: DelegatePrediction) -> bool:
+        """Whether by a prediction the GPU runs the file: nothing fails, and there is something to run."""
+        return self.operations > 0 and not any(f.severity in FAILING for f in prediction.findings)
+
 
 @dataclass(frozen=True)
 class DelegateAdapter:
