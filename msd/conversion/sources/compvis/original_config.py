@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msd.conversion.sources.compvis.stated_structure import StatedStructure, read_structure
 from msd.errors import BadCheckpoint
 from msd.models.families import Family
 
@@ -41,7 +42,8 @@ class OriginalConfig:
     """What a configuration says: its `parameterization`, "" where it has none, and numbers by its own names.
 
     `name` is the file's, "" where there is none. `betas` is diffusers' name of its schedule, "" without one;
-    `skipped` are the text encoder's last layers that it leaves out.
+    `skipped` are the text encoder's last layers that it leaves out beyond the usual, `structure` is what it
+    says of networks.
     """
 
     name: str = ""
@@ -49,6 +51,7 @@ class OriginalConfig:
     numbers: Mapping[str, float] = field(default_factory=dict)
     betas: str = ""
     skipped: int = 0
+    structure: StatedStructure = field(default_factory=StatedStructure)
 
     @property
     def schedule(self) -> dict[str, Any]:
@@ -76,6 +79,8 @@ class OriginalConfig:
         said = [f"{says} {key} = {has}, which is used in place of {value}" for key, has, value in other]
         if self.skipped > 0:
             said.append(f"{says} layer: hidden, which is not read; --clip-skip {self.skipped} does the same")
+        if self.skipped < 0:
+            said.append(f"{says} layer: last, which is not read: a 2.x leaves its text encoder's last out")
         return said
 
 
@@ -86,7 +91,7 @@ def read_original_config(path: Path) -> OriginalConfig:
     """
     try:
         with path.open("rb") as file:
-            text = file.read(LONGEST).decode("utf-8")
+            text = file.read(LONGEST).decode("utf-8-sig").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError):
         return OriginalConfig()
     if not re.search(r"^model:", text, re.MULTILINE):
@@ -98,12 +103,16 @@ def read_original_config(path: Path) -> OriginalConfig:
     _class(path, text, "discretization_config", DISCRETIZATIONS)
     kind = _value(text, "parameterization") or scaling
     betas = _betas(path, text, numbers)
-    return OriginalConfig(path.name, kind, numbers, betas=betas, skipped=_skipped(text))
+    return OriginalConfig(
+        path.name, kind, numbers, betas=betas, skipped=_skipped(text), structure=read_structure(path, text)
+    )
 
 
 def _skipped(text: str) -> int:
-    """Return how many of the text encoder's last layers CLIP's wrapper in a 1.x leaves out."""
+    """Return how many of the text encoder's last layers are left out beyond the usual, -1 for one fewer."""
     wrapper, index = _value(text, "cond_stage_config", CLASS), _value(text, "layer_idx")
+    if wrapper.endswith(".FrozenOpenCLIPEmbedder"):
+        return -1 if _value(text, "layer") == "last" else 0
     is_hidden = wrapper.endswith(".FrozenCLIPEmbedder") and _value(text, "layer") == "hidden"
     if not is_hidden or not re.fullmatch(r"-?\d{1,2}", index):
         return 0
