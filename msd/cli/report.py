@@ -277,14 +277,13 @@ def _show(
     from msd.measure.report.compare import compare
     from msd.measure.report.conditions import conditions_met
 
-    changes = compare(earlier, findings.report) if earlier else []
-    failed = conditions_met(findings.report, findings.verdicts, changes, fail_on)
+    failed = conditions_met(findings.report, findings.verdicts, earlier, fail_on)
     report = replace(findings.report, failed=failed)
+    out = console(WIDTH, stderr=form != "table")
     if form == "table" or output:
-        out = console(WIDTH, stderr=output is not None)
         _print(replace(findings, report=report), setup, verbose, out)
-        if earlier:
-            _print_changes(earlier, report, changes, out)
+    if earlier:
+        _print_changes(earlier, report, compare(earlier, report), out)
     if form != "table":
         _write(_render(report, form), output, force)
     return failed

@@ -14,6 +14,7 @@ from msd.measure.report.phrases import (
     counted,
     least,
     megabytes,
+    overflows,
     places,
     ran,
     share,
@@ -73,6 +74,8 @@ def _overview(report: Report) -> Iterable[str]:
     ran_here = any(file.run for file in judged)
     what = "fully delegated, with the CPU's results" if ran_here else "whole on the GPU, as the rules predict"
     yield f'<p class="verdict {kind}">{len(good)} of {len(judged)} {these}: {what}.</p>'
+    if report.failed:
+        yield f'<p class="rejected">Exit code 3 for: {_text(", ".join(report.failed))}.</p>'
     yield "<ul>"
     for number, file in enumerate(report.files):
         tick = "·" if unjudged(file) else "✔" if _passes(file) else "✘"
@@ -101,6 +104,8 @@ def _file(number: int, file: FileReport) -> Iterable[str]:
     yield f'<p class="dim"><code>sha256 {_text(file.sha256)}</code></p>'
     if unjudged(file):
         yield f"<p>{_text(unjudged(file))}</p>"
+    for sentence in (*(file.run.objections if file.run else ()), *overflows(file)):
+        yield f'<p class="rejected">{_text(sentence)}</p>'
     for sentence in file.disagreements:
         yield f'<p class="wrong">{_text(sentence)}</p>'
     if advice(file):

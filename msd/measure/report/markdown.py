@@ -12,6 +12,7 @@ from msd.measure.report.phrases import (
     least,
     mark,
     megabytes,
+    overflows,
     places,
     ran,
     share,
@@ -32,11 +33,15 @@ def to_markdown(report: Report) -> str:
     lines += _traffic(report)
     for file in report.files:
         if file.run:
-            lines += ["", f"**{file.file}** on {_plain(report)}: {ran(file.run)}."]
+            tick = "✔" if file.run.ok else "✘"
+            lines += ["", f"**{file.file}** on {_plain(report)}: {tick} {ran(file.run)}."]
+            lines += [f"- ✘ {objection}" for objection in file.run.objections]
+        lines += [f"- ✘ {sentence}" for sentence in overflows(file)[:LONGEST]]
         lines += [f"- ⚠️ {sentence}" for sentence in file.disagreements]
         lines += [f"- {file.file}: {advice(file)}"] if advice(file) else []
         for prediction in file.predictions:
             lines += _findings(file, prediction)
+    lines += ["", f"Exit code 3 for: {', '.join(report.failed)}."] if report.failed else []
     return "\n".join(lines) + "\n"
 
 

@@ -99,6 +99,17 @@ def share(file: FileReport, prediction: DelegatePrediction) -> str:
     return f"{prediction.delegated} of {file.operations}" if file.operations else NOTHING
 
 
+def overflows(file: FileReport) -> list[str]:
+    """Return a phrase for each result of a file that float16 cannot hold, as its audit measured."""
+    rows = file.audit.out_of_range if file.audit else ()
+    return [
+        f"{file.file}: {row.kind} #{row.op} {row.tensor} overflows float16:"
+        f" {'not finite' if row.largest is None else f'{row.largest:.3g}'}"
+        for row in rows
+        if row.what == "overflow"
+    ]
+
+
 def ran(run: Verdict) -> str:
     """Return the real delegate's verdict in a phrase."""
     if run.crashed:

@@ -121,6 +121,11 @@ class Audit:
     results: int
     out_of_range: tuple[OutOfRange, ...]
 
+    @property
+    def overflows(self) -> frozenset[tuple[str, str]]:
+        """The kind of operation and the tensor of each result that float16 cannot hold."""
+        return frozenset((row.kind, row.tensor) for row in self.out_of_range if row.what == "overflow")
+
 
 @dataclass(frozen=True)
 class Witness:
