@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, median
+from statistics import fmean
 
 import msd
 from msd.errors import BadConfig
+from msd.measure.limits import apart
 from msd.measure.regress import metrics
 from msd.measure.regress.goldens import Goldens, Origin
 from msd.measure.regress.metrics import Pixels
@@ -156,9 +157,11 @@ def _apply_thresholds(picture: ImageComparison, limits: Thresholds) -> ImageComp
     """Return the image with a sentence for each threshold that it breaks."""
     broken: dict[str, str] = {}
     if limits.psnr_least is not None and picture.psnr_db is not None and picture.psnr_db < limits.psnr_least:
-        broken["psnr_least"] = f"PSNR is {picture.psnr_db:.1f} dB, below {limits.psnr_least:g} dB"
+        ratio = apart(picture.psnr_db, limits.psnr_least, 1)
+        broken["psnr_least"] = f"PSNR is {ratio} dB, below {limits.psnr_least:g} dB"
     if limits.ssim_least is not None and picture.ssim < limits.ssim_least:
-        broken["ssim_least"] = f"SSIM is {picture.ssim:.4f}, below {limits.ssim_least:g}"
+        similarity = apart(picture.ssim, limits.ssim_least, 4)
+        broken["ssim_least"] = f"SSIM is {similarity}, below {limits.ssim_least:g}"
     if limits.hash_distance_most is not None and picture.hash_distance > limits.hash_distance_most:
         broken["hash_distance_most"] = (
             f"{picture.hash_distance} bits of the perceptual hash differ,"
@@ -171,14 +174,16 @@ def _apply_thresholds(picture: ImageComparison, limits: Thresholds) -> ImageComp
 def _checks(pictures: Sequence[ImageComparison], limits: Thresholds) -> Iterator[ThresholdCheck]:
     """Yield the checks of all images together."""
     if (limit := limits.psnr_median) is not None:
-        middle = _stored(median(p.rank[0] for p in pictures))
+        middle = _stored(metrics.median_decibels([p.rank[0] for p in pictures]))
         low = middle is not None and middle < limit
-        sentence = f"the median PSNR is {decibels(middle)}, below {limit:g} dB (psnr_median)"
+        shown = "" if middle is None else apart(middle, limit, 1)
+        sentence = f"the median PSNR is {shown} dB, below {limit:g} dB (psnr_median)"
         yield ThresholdCheck("psnr_median", limit, middle, sentence if low else None)
     scores = [p.attributes for p in pictures if p.attributes is not None]
     if (limit := limits.attributes_least) is not None and scores:
         share = round(fmean(scores), 6)
-        sentence = f"{share:.1%} of the attributes are right, less than {limit:.1%} (attributes_least)"
+        percent = apart(100 * share, 100 * limit, 1)
+        sentence = f"{percent}% of the attributes are right, less than {100 * limit:g}% (attributes_least)"
         yield ThresholdCheck("attributes_least", limit, share, sentence if share < limit else None)
 
 
