@@ -328,3 +328,34 @@ def test_other_channels_are_refused_unless_they_are_another_autoencoder_s(path: 
     with pytest.raises(BadCheckpoint, match=r"says ch · ch_mult: \[64, 64, 128\], and the weights have"):
         open_checkpoint(path)
     open_single_file(path, vae_is_given=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("model: [1, 2", "expected ',' or ']'"),
+        ("model: &all {params: 1}\nother: *all\n", "it has aliases, which are not read"),
+        ("model: " + "[" * 65 + "]" * 65, "it is nested more than 64 deep"),
+        ("model: {params: " + "9" * 60 + "}", "an integer of 200 bits"),
+    ],
+)
+def test_what_is_no_yaml_is_refused(text: str, wanted: str, path: Path) -> None:
+    with pytest.raises(
+        BadCheckpoint, match=rf"cannot read .*own\.yaml, which is beside the.*{re.escape(wanted)}"
+    ):
+        open_checkpoint(beside(path, text))
+
+
+def test_flow_style_and_comments_are_read_as_yaml_reads_them(path: Path) -> None:
+    stage = "first_stage_config: {params: {ddconfig: {ch: 32}}}"
+    text = f"model: {{params: {{linear_end: 0.02, # longer\n  {stage}}}}}\n"
+    found = open_checkpoint(beside(path, text))
+    assert found.remarks == (
+        "own.yaml beside the file says linear_end = 0.02, which is used in place of 0.012",
+    )
+
+
+def test_another_program_s_yaml_says_nothing(path: Path) -> None:
+    usual = open_checkpoint(path)
+    found = open_checkpoint(beside(path, "linear_end: 0.02\n"))
+    assert (found.remarks, found.configs) == (usual.remarks, usual.configs)

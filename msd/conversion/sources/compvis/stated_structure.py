@@ -6,18 +6,16 @@ the number of attention's heads is in no weight.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msd.conversion.sources.compvis.stated import find_value, state
 from msd.conversion.sources.compvis.unet import HEAD_WIDTH
 from msd.errors import BadCheckpoint
 
-UNET, VAE = "unet_config|network_config", "ddconfig"
-SECTION = r"^([ \t]*)(?:{}):[ \t]*(?:#.*)?\n((?:\1[ \t]+.*\n|[ \t]*(?:#.*)?\n)*)"
-ENTRY = r"^[ \t]*{}:[ \t]*(?P<value>\[[^\]]*\]|[^\s#]*)[ \t]*(?:#.*)?\n(?P<items>(?:[ \t]*-[ \t].*\n)*)"
+UNET, VAE = ("unet_config", "network_config"), ("ddconfig",)
 ONLY_FALSE = {UNET: "disable_self_attentions", VAE: "tanh_out"}
 """What changes results and no weight."""
 
@@ -90,46 +88,33 @@ class StatedStructure:
                     )
 
 
-def read_structure(path: Path, text: str) -> StatedStructure:
-    """Return what the text of a configuration says; raises BadCheckpoint for what no weight tells of."""
-    sections = {name: _section(text, name) for name in READ}
-    for name, key in ONLY_FALSE.items():
-        if re.search("true", _entry(sections[name], key), re.IGNORECASE):
+def read_structure(path: Path, config: Any) -> StatedStructure:
+    """Return what a configuration says; raises BadCheckpoint for what no weight tells of."""
+    sections = {names: find_value(config, *names) for names in READ}
+    for names, key in ONLY_FALSE.items():
+        value = find_value(sections[names], key)
+        if True in (value if isinstance(value, list) else [value]):
             raise BadCheckpoint(f"{path} says {key}: true, and only false is supported")
-    unet, vae = (_multiplied({k: _numbers(_entry(sections[n], k)) for k in keys}) for n, keys in READ.items())
+    unet, vae = (_multiplied({k: _numbers(find_value(sections[n], k)) for k in READ[n]}) for n in READ)
     return StatedStructure(path.name, unet, vae, _heads(path, sections[UNET]))
 
 
-def _heads(path: Path, section: str) -> tuple[str, int] | None:
+def _heads(path: Path, section: Any) -> tuple[str, int] | None:
     """Return the first of `HEADS` that a section has, and its number; raises BadCheckpoint for no number."""
     for key in HEADS:
-        text = _entry(section, key)
-        numbers = _numbers(text)
-        if text and (len(numbers) != 1 or numbers[0] < -1 or not numbers[0]):
-            raise BadCheckpoint(f"{path} says {key}: {text}; a whole number above 0 was expected")
-        if numbers and numbers[0] > 0:
-            return key, numbers[0]
+        value = find_value(section, key)
+        if value is None or value == -1:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise BadCheckpoint(f"{path} says {key}: {state(value)}; a whole number above 0 was expected")
+        return key, value
     return None
 
 
-def _section(text: str, name: str) -> str:
-    """Return the lines below a key, "" where there is none: those of the least indented one."""
-    found = re.findall(SECTION.format(name), f"{text}\n", re.MULTILINE)
-    return str(min(found, key=lambda each: len(each[0]))[1]) if found else ""
-
-
-def _entry(section: str, key: str) -> str:
-    """Return the text of a key's value or list, "" where there is none."""
-    found = re.search(ENTRY.format(key), section, re.MULTILINE)
-    return " ".join(f"{found['value']} {found['items']}".split()) if found else ""
-
-
-def _numbers(text: str) -> Numbers:
+def _numbers(value: Any) -> Numbers:
     """Return the numbers of a value, none where it is anything else."""
-    if text.lower() in ("true", "false"):
-        return (int(text.lower() == "true"),)
-    words = re.sub(r"^\[|\]$|(?:^| )-(?= )", " ", text).replace(",", " ").split()
-    return tuple(map(int, words)) if all(re.fullmatch(r"-?\d{1,9}", word) for word in words) else ()
+    values = value if isinstance(value, list) else [value]
+    return tuple(map(int, values)) if all(isinstance(each, int) for each in values) else ()
 
 
 def _multiplied(values: Mapping[str, Numbers]) -> dict[str, Numbers]:
