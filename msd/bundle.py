@@ -24,6 +24,7 @@ from msd.errors import BadBundle, BadConfig, OutputExists
 from msd.files import schema
 from msd.files.names import require_text
 from msd.files.publication import complete
+from msd.files.stated import require_stated
 from msd.graph.ledger import ComponentLedger
 from msd.models.families import FIRST, Family, families, find_family, title_of
 from msd.models.families.calls import Call
@@ -277,8 +278,8 @@ class Bundle:
 def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:
     """Return the bundle in `folder`, its files checked by size and, if `verify`, by SHA-256.
 
-    First completes a conversion that was cut off. Raises BadBundle for missing and changed files and an
-    invalid manifest, OutputUnwritable where nothing can be completed, BadConfig for a name beyond UTF-8.
+    First completes a conversion that was cut off. Raises BadBundle for missing and changed files, an invalid
+    manifest or scheduler, OutputUnwritable where nothing can be completed, BadConfig for a name beyond UTF-8.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -288,6 +289,7 @@ def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:
     bundle = Bundle(folder, load_manifest(folder / MANIFEST))
     for component in bundle.manifest.components.values():
         _check_file(folder / component.file, component, verify)
+    require_stated(folder / "scheduler" / "scheduler_config.json", bundle.manifest.scheduler)
     return bundle
 
 

@@ -122,6 +122,13 @@ def write_network(recipe: Recipe, path: Path) -> ConvertedFile:
     return ConvertedFile(path.name, facts.sha256, facts.bytes, operations, inputs, outputs)
 
 
+def choose_scheduler(folder: Path, config: dict[str, Any]) -> None:
+    """Give a bundle another scheduler, in its file and in its manifest."""
+    (folder / "scheduler" / "scheduler_config.json").write_text(json.dumps(config))
+    manifest = folder / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"scheduler": config}))
+
+
 def write_bundle(folder: Path, batch: int = 1, sinusoids: bool = False) -> Path:
     """Write a whole bundle that `msd generate` can draw with."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -39,6 +39,7 @@ from scripts.figures import WRITTEN, read_figures
 from tests import tiny_models
 from tests.json_schema import violations
 from tests.old_runtime import needs_old_runtime
+from tests.stand_in import choose_scheduler
 
 DOCUMENTED = Path(__file__).parent.parent / "docs" / "bench.schema.json"
 QUICK = Effort(3, 1, 0.0, 1.0)
@@ -181,7 +182,7 @@ def test_a_picture_is_computed_from_its_networks(
 def test_a_picture_takes_all_runs_of_its_scheduler(bundle_folder: Path, tmp_path: Path) -> None:
     """Heun's method runs the U-Net nineteen times in ten steps, twice each with guidance."""
     folder = shutil.copytree(bundle_folder, tmp_path / "heun")
-    (folder / "scheduler" / "scheduler_config.json").write_text('{"_class_name": "HeunDiscreteScheduler"}')
+    choose_scheduler(folder, {"_class_name": "HeunDiscreteScheduler"})
     seconds = {"text_encoder": 0.5, "unet": 3.0, "vae_decoder": 7.0}
     measured = [measurement(name, taken) for name, taken in seconds.items()]
     found = image_time(open_bundle(folder), "litert-cpu", measured, 10, None)

@@ -170,6 +170,13 @@ def test_equal_files_have_no_error(tmp_path: Path) -> None:
     assert found.final_snr_db is None
 
 
+def test_progress_ends_with_all_blocks(tmp_path: Path) -> None:
+    path, told = write(two_blocks(KERNELS), tmp_path / "x.tflite"), list[tuple[str, int, int]]()
+    measure(path, path, [{"x": X}], True, on_progress=lambda *each: told.append(each))
+    for what in ("blocks alone", "one block compressed"):
+        assert [each[1:] for each in told if each[0] == what] == [(0, 2), (1, 2), (2, 2)]
+
+
 def test_a_block_takes_its_place_in_the_reference() -> None:
     other = noisy(KERNELS, (0, 1, 2, 3))
     reference, compressed = two_blocks(KERNELS), two_blocks(other)

@@ -180,3 +180,29 @@ def test_refuses_numbers_that_stand_twice_and_differ(edit: Edit, sentence: str, 
     (folder / "manifest.json").write_text(json.dumps(read))
     with pytest.raises(BadBundle, match=rf"manifest\.json is not a manifest: {re.escape(sentence)}$"):
         open_bundle(folder)
+
+
+@pytest.mark.parametrize(
+    ("edit", "sentence"),
+    [
+        (lambda c: c.update(steps_offset=0), "says steps_offset = 0, and manifest.json steps_offset = 1"),
+        (lambda c: c.pop("beta_end"), "says no beta_end, and manifest.json beta_end = 0.012"),
+        (
+            lambda c: c.update(timestep_spacing="trailing"),
+            "says timestep_spacing = 'trailing', and manifest.json no timestep_spacing",
+        ),
+    ],
+)
+def test_another_scheduler_than_the_manifest_s_is_refused(
+    edit: Callable[[dict[str, Any]], Any], sentence: str, copied: Path
+) -> None:
+    path = copied / "scheduler" / "scheduler_config.json"
+    config = json.loads(path.read_text())
+    edit(config)
+    path.write_text(json.dumps(config))
+    with pytest.raises(BadBundle, match=re.escape(f"scheduler_config.json {sentence}; make both alike, or")):
+        open_bundle(copied)
+    change(copied, scheduler=config)
+    assert open_bundle(copied).manifest.scheduler == config
+    change(copied, scheduler={})
+    assert open_bundle(copied).manifest.scheduler == {}

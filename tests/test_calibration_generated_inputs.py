@@ -16,6 +16,7 @@ from msd.run.runners.interpreter import Interpreter
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.request import Request
 from tests.stable_diffusion import COMPONENTS
+from tests.stand_in import choose_scheduler
 
 REQUESTS = [Request("a", steps=3, seed=1), Request("b", steps=2, seed=2, guidance=1)]
 
@@ -80,7 +81,7 @@ def test_steps_are_kept_evenly_along_each_trajectory(bundle_folder: Path, tmp_pa
 def test_the_runs_of_a_scheduler_with_two_a_step_are_counted(bundle_folder: Path, tmp_path: Path) -> None:
     """Heun's method makes seven runs of four steps: runs 0, 3 and 6 of each image, twice with guidance."""
     folder = shutil.copytree(bundle_folder, tmp_path / "heun")
-    (folder / "scheduler" / "scheduler_config.json").write_text('{"_class_name": "HeunDiscreteScheduler"}')
+    choose_scheduler(folder, {"_class_name": "HeunDiscreteScheduler"})
     bundle = open_bundle(folder)
     requests = [Request("a", steps=4, seed=1), Request("b", steps=4, seed=2)]
     every = collect_inputs(bundle, requests)["unet"]

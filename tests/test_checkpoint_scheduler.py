@@ -16,7 +16,14 @@ from msd.conversion.sources.diffusers import open_folder
 from msd.graph.parity import psnr
 from msd.run.runtime.noise import noise
 from msd.run.runtime.pipeline import Pipeline
-from msd.run.runtime.scheduler import BY_CLASS, make_scheduler, name_of_kind, require_valid
+from msd.run.runtime.scheduler import (
+    BY_CLASS,
+    bundle_scheduler,
+    make_scheduler,
+    name_of_kind,
+    require_valid,
+)
+from msd.train.pytorch.bundle import checkpoint_bundle
 from tests import checkpoints, xl_checkpoints
 from tests.drawings import nchw, nhwc, noise_given, noise_taken, opened
 from tests.late import diffusers
@@ -93,6 +100,7 @@ def test_the_class_in_model_index_counts_as_in_diffusers(tmp_path: Path) -> None
     )
     theirs, _ = opened(source)
     assert type(theirs.scheduler).__name__ == "EulerDiscreteScheduler"
+    assert name_of_kind(bundle_scheduler(checkpoint_bundle(source)[1])) == "euler+karras"
 
 
 @pytest.mark.parametrize("named", [[None, None], "UniPCMultistepScheduler", ["diffusers"], {}])

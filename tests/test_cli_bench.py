@@ -87,11 +87,9 @@ def test_one_component_alone_makes_no_picture(bundle_folder: Path) -> None:
 
 @pytest.mark.usefixtures("clockwork")
 @pytest.mark.parametrize(("limit", "code"), [(None, 0), (1.0, 0), (0.8, 3)])
-def test_what_is_slower_than_allowed_ends_with_3(
-    limit: float | None, code: int, bundle_folder: Path, batch_two_folder: Path
-) -> None:
+def test_what_is_slower_than_allowed_ends_with_3(limit: float | None, code: int, bundle_folder: Path) -> None:
     more = [] if limit is None else ["--fail-slower", limit]
-    result = run(bundle_folder, "--compare", batch_two_folder, "--component", "unet", *more)
+    result = run(bundle_folder, "--compare", bundle_folder, "--component", "unet", *more)
     assert result.exit_code == code, result.output
     assert "0.91" in result.stdout
     assert ("unet on litert-cpu takes 0.91 times as long (allowed: 0.8)" in result.stderr) == (code == 3)

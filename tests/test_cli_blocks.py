@@ -16,7 +16,8 @@ from click.testing import CliRunner, Result
 from msd.cli import blocks as cli
 from msd.cli.blocks import blocks
 from msd.files import schema
-from msd.measure.blockwise.result import FORMAT, BlockReport, finite
+from msd.measure.blockwise import compare
+from msd.measure.blockwise.result import FORMAT, BlockError, BlockReport, ComponentErrors, finite
 from tests.stable_diffusion import COMPONENTS
 
 FAST = ("--steps", "2", "--kept-steps", "1")
@@ -100,6 +101,19 @@ def test_a_low_median_fails_the_check(bundles: dict[str, Path]) -> None:
     assert "calibrated with 4 captions of the demo, 1 of 2 steps, guidance 7.5, seed 0" in result.stdout
     assert "text_encoder, 8 inputs" in result.stdout
     assert "text_encoder: the median of" in result.stderr
+
+
+@pytest.mark.parametrize(("least", "code"), [(0, 3), (-5, 0)])
+def test_a_median_below_zero_is_below_zero(
+    least: int, code: int, bundles: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = BlockError("b", 1, 1, 1, snr_db=-4.0, max_error=1.0)
+    report = BlockReport("", "a", "", "b", "", "", {"unet": ComponentErrors(1, (block,))})
+    monkeypatch.setattr(compare, "compare", lambda *given: report)
+    options = ("--reference", bundles["float32"], "--component", "unet", "--fail-below", least)
+    result = call(bundles["int8"], *options)
+    assert result.exit_code == code, result.output
+    assert ("unet: the median of -4.0 dB is below 0 dB" in result.stderr) is (code == 3)
 
 
 def test_a_folder_of_latents_calibrates_the_decoder(bundles: dict[str, Path], tmp_path: Path) -> None:

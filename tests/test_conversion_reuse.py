@@ -68,6 +68,15 @@ def test_what_is_finished_is_not_done_again(source: Path, out: Path) -> None:
     assert list(manifest.components) == list(COMPONENTS)
 
 
+def test_a_scheduler_that_was_edited_is_written_again(source: Path, out: Path) -> None:
+    path = out / "scheduler" / "scheduler_config.json"
+    written = path.read_text()
+    path.write_text(written.replace("scaled_linear", "linear"))
+    assert path.read_text() != written
+    _, seen = converted(source, out, SETTINGS)
+    assert (path.read_text(), seen) == (written, set())
+
+
 @pytest.mark.parametrize("damaged", [False, True])
 def test_files_of_another_tokenizer_go(source: Path, finished: Path, out: Path, damaged: bool) -> None:
     """A tokenizer reads them all: an earlier one's special tokens would be its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -67,6 +68,16 @@ def test_goldens_of_another_suite(
         regression.guard(other, pipeline(bundle_folder), folder).regress()
     assert regression.update(other, pipeline(bundle_folder), folder)
     assert not regression.guard(other, pipeline(bundle_folder), folder).regress().result.broken
+
+
+def test_goldens_whose_two_descriptions_of_the_images_differ(bundle_folder: Path, folder: Path) -> None:
+    """As after a conflict of two branches in goldens.json."""
+    path = folder / "goldens.json"
+    listed = json.loads(path.read_text())
+    del listed["drawing"]["pictures"][1]
+    path.write_text(json.dumps(listed))
+    with pytest.raises(BadGoldens, match=r"they are of fox and the suite's of fox, owl; .*--update"):
+        regression.guard(SUITE, pipeline(bundle_folder), folder)
 
 
 def resized(path: Path) -> None:

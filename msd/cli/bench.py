@@ -24,7 +24,7 @@ from msd.cli.backend_choice import (
 )
 from msd.cli.command import CHECK_FAILED, Command, Failure, console
 from msd.cli.options import FOLDER
-from msd.cli.plain import escape, say_json
+from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import benchmark_progress
 from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
@@ -205,6 +205,7 @@ def bench(
     with ExitStack() as stack:
         on_stopped = stack.enter_context(shown_if_stopped(partial(_print_stopped, opened)))
         picked = [stack.enter_context(one_size(each, size)) for each in opened]
+        _require_alike(picked, opened, fail_slower)
         on_progress = stack.enter_context(benchmark_progress(stderr))
         result = _result(picked, settings, measured, on_progress, on_stopped)
     result = _as_given(result, opened)
@@ -287,6 +288,16 @@ def _write(benchmark: Benchmark, output: Path, force: bool) -> None:
         temporary.write_text(text, "utf-8")
 
 
+def _require_alike(picked: Sequence[Bundle], given: Sequence[Bundle], limit: float | None) -> None:
+    """Say in what the bundles' works differ; with a limit, raise Failure instead."""
+    from msd.measure.bench.alike import differences
+
+    for clause in differences(picked, [str(bundle.folder) for bundle in given]):
+        if limit is not None:
+            raise Failure(f"--fail-slower compares times of the same work, but {clause}; leave it out")
+        say(f"note: the times are of different work: {clause}", err=True)
+
+
 def _require_measured(benchmark: Benchmark) -> None:
     reasons = [refusal.why for benched in benchmark.bundles for refusal in benched.refusals]
     if reasons:
@@ -294,11 +305,23 @@ def _require_measured(benchmark: Benchmark) -> None:
 
 
 def _require_fast(benchmark: Benchmark, limit: float | None, stderr: Console) -> None:
-    slower = [ratio for ratio in benchmark.ratios if limit is not None and ratio.ratio > limit]
+    """End with exit code 3 where BUNDLE is slower than the limit, and with 1 where nothing was compared.
+
+    Networks that were measured of one of two bundles alone are said.
+    """
+    from msd.measure.bench.alike import uncompared
+    from msd.measure.limits import apart
+
+    for name in uncompared(benchmark):
+        say(f"note: {name} was measured of one bundle alone", err=True)
+    if limit is None:
+        return
+    if not benchmark.ratios:
+        raise Failure("no network was measured of both bundles, so that --fail-slower compares nothing")
+    slower = [ratio for ratio in benchmark.ratios if ratio.ratio > limit]
     for ratio in slower:
-        sentence = (
-            f"{ratio.what} on {ratio.backend} takes {ratio.ratio:.2f} times as long (allowed: {limit:g})"
-        )
+        times = apart(ratio.ratio, limit, 2)
+        sentence = f"{ratio.what} on {ratio.backend} takes {times} times as long (allowed: {limit:g})"
         stderr.print(escape(sentence), style="red")
     if slower:
         raise SystemExit(CHECK_FAILED)

@@ -96,9 +96,17 @@ def blocks(
     say_json(dump(report)) if as_json else _print_report(report)
     if plot:
         save_plot(report, plot, force)
-    low = {name: p.median_db for name, p in report.components.items() if p.median_db < (fail_below or -1e9)}
+    if fail_below is not None:
+        _require_medians(report, fail_below)
+
+
+def _require_medians(report: BlockReport, least: float) -> None:
+    """End with exit code 3, and a sentence for each network whose median is below `least` dB."""
+    from msd.measure.limits import apart
+
+    low = {name: p.median_db for name, p in report.components.items() if p.median_db < least}
     for name, median in low.items():
-        say(f"{name}: the median of {median:.1f} dB is below {fail_below:g} dB", err=True)
+        say(f"{name}: the median of {apart(median, least, 1)} dB is below {least:g} dB", err=True)
     if low:
         raise SystemExit(CHECK_FAILED)
 

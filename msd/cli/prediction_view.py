@@ -10,7 +10,7 @@ from rich.table import Table
 from msd.cli.plain import escape
 from msd.cli.tables import print_table, short_names
 from msd.measure.report.compare import Change
-from msd.measure.report.phrases import advice, fails, in_two_files, megabytes, places, unjudged
+from msd.measure.report.phrases import advice, in_two_files, megabytes, places, share, unjudged
 from msd.measure.report.report import (
     SHOWN,
     DelegatePrediction,
@@ -57,7 +57,7 @@ def _summary(report: Report, names: Mapping[str, str]) -> Table:
         if unjudged(file):
             table.add_row("·", escape(names[file.file]), "", unjudged(file), "", "")
         for p in file.predictions:
-            tick = "[red]✘[/]" if fails(p) else "[green]✔[/]"
+            tick = "[green]✔[/]" if file.passes(p) else "[red]✘[/]"
             where = escape(f"{p.delegate}, {p.device}")
             sizes = (megabytes(p.memory.weights), megabytes(p.memory.activations))
             table.add_row(tick, escape(names[file.file]), where, _share(file, p), *sizes)
@@ -65,7 +65,9 @@ def _summary(report: Report, names: Mapping[str, str]) -> Table:
 
 
 def _share(file: FileReport, p: DelegatePrediction) -> str:
-    return f"{p.delegated} of {file.operations} on GPU, {p.partitions} partition{'s' * (p.partitions != 1)}"
+    if not file.operations:
+        return share(file, p)
+    return f"{share(file, p)} on GPU, {p.partitions} partition{'s' * (p.partitions != 1)}"
 
 
 def _print_findings(out: Console, file: FileReport, prediction: DelegatePrediction, verbose: bool) -> None:

@@ -24,7 +24,6 @@ from msd.graph.prediction.device import phone_names
 from msd.graph.prediction.device import shipped as devices
 
 if TYPE_CHECKING:
-    from msd.measure.judging import Verdict
     from msd.measure.judging.browser import BrowserVerdict
     from msd.measure.report.compare import Change
     from msd.measure.report.report import Report
@@ -276,15 +275,15 @@ def _show(
     Where a file gets the report, tables go to stderr before: one that cannot be written loses nothing.
     """
     from msd.measure.report.compare import compare
+    from msd.measure.report.conditions import conditions_met
 
-    changes = compare(earlier, findings.report) if earlier else []
-    failed = _conditions_met(findings.report, findings.verdicts, changes, fail_on)
+    failed = conditions_met(findings.report, findings.verdicts, earlier, fail_on)
     report = replace(findings.report, failed=failed)
+    out = console(WIDTH, stderr=form != "table")
     if form == "table" or output:
-        out = console(WIDTH, stderr=output is not None)
         _print(replace(findings, report=report), setup, verbose, out)
-        if earlier:
-            _print_changes(earlier, report, changes, out)
+    if earlier:
+        _print_changes(earlier, report, compare(earlier, report), out)
     if form != "table":
         _write(_render(report, form), output, force)
     return failed
@@ -380,20 +379,3 @@ def _write(text: str, output: Path | None, force: bool) -> None:
     with atomic_write(output, force) as temporary:
         temporary.write_text(text, "utf-8")
     say(f"wrote {output}", err=True)
-
-
-def _conditions_met(
-    report: Report, verdicts: Sequence[Verdict], changes: Sequence[Change], fail_on: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the conditions of `fail_on` that the report meets."""
-    from msd.measure.report.report import SEVERITIES
-
-    predictions = [p for file in report.files for p in file.predictions]
-    met = {severity: any(p.count(severity) for p in predictions) for severity in SEVERITIES}
-    met["run"] = not all(verdict.ok for verdict in verdicts)
-    met["disagreement"] = any(file.disagreements for file in report.files)
-    met["audit"] = any(
-        r.what == "overflow" for file in report.files if file.audit for r in file.audit.out_of_range
-    )
-    met["worse"] = any(change.worse for change in changes)
-    return tuple(condition for condition in fail_on if met[condition])

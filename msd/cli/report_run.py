@@ -18,7 +18,6 @@ from msd.bundle import MANIFEST
 from msd.cli.plain import escape
 from msd.cli.report_files import Files, JudgedFile, Shapes, sizes_apart
 from msd.files.scratch import scratch_folder
-from msd.measure.report.phrases import fails
 
 if TYPE_CHECKING:
     from msd.measure.judging import Verdict
@@ -90,7 +89,7 @@ class Findings:
         """Whether LiteRT's delegate, the only one asked of, takes every file, as the rules say."""
         files = self.report.files
         rules_pass = all(
-            file.predictions and not file.disagreements and not any(map(fails, file.predictions))
+            file.predictions and not file.disagreements and all(map(file.passes, file.predictions))
             for file in files
         )
         asked = {prediction.delegate for file in files for prediction in file.predictions}

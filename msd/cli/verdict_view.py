@@ -13,6 +13,7 @@ from msd.cli.plain import escape
 from msd.cli.tables import print_table, short_names
 from msd.measure.judging import Rejection, Verdict
 from msd.measure.judging.browser import NOTES, BrowserVerdict
+from msd.measure.report.compare import files_of_both
 from msd.measure.report.report import Report
 from msd.run.runners.runner import VulkanAdapter
 
@@ -47,13 +48,10 @@ def print_undone(out: Console, report: Report, undone: Mapping[str, Sequence[str
 
 def print_runs_compared(out: Console, before: Report, after: Report) -> None:
     """Print of each file that both reports have what the delegate made of it in each of them."""
-    old, new = (short_names(file.file for file in report.files) for report in (before, after))
-    earlier = {old[file.file]: file.run for file in before.files}
-    for file in after.files:
-        run = earlier.get(new[file.file])
-        if run is not None and file.run is not None and before.adapter and after.adapter:
-            versions = before.adapter.litert, after.adapter.litert
-            told = [f"LiteRT {v} {_run_summary(r)}" for v, r in zip(versions, (run, file.run), strict=True)]
+    for old, file in files_of_both(before, after):
+        if old.run is not None and file.run is not None and before.adapter and after.adapter:
+            runs = (before.adapter.litert, old.run), (after.adapter.litert, file.run)
+            told = [f"LiteRT {version} {_run_summary(run)}" for version, run in runs]
             out.print(f"[bold]{escape(file.file)}[/]: {escape(' → '.join(told))}", soft_wrap=True)
 
 

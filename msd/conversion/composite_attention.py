@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from flatbuffers import flexbuffers
 
 from msd.graph.ir import Build, Graph, Model, Op, Tensor
+from msd.graph.ir.executed_graphs import COMPOSITE
 from msd.graph.prediction.arithmetic import ATTENTION
 
 HEADS_SECOND = (0, 2, 1, 3)
@@ -104,7 +105,7 @@ class _Composer:
             "decomposition_subgraph_index": self._decomposition(operands),
             "composite_attributes": tuple(flexbuffers.Dumps({"scale": 1.0})),
         }
-        new.ops.append(Op("STABLEHLO_COMPOSITE", operands, [composite], attributes))
+        new.ops.append(Op(COMPOSITE, operands, [composite], attributes))
         back = _only_transpose(graph, result)
         ordered = composite if back else _reordered(new, composite, HEADS_SECOND)
         graph.insert_before(attention.second, new.ops)

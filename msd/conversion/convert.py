@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,8 +49,10 @@ from msd.conversion.sizes.share import SharedFile
 from msd.conversion.source import require_output
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.trace import unread_tensors
+from msd.errors import BadBundle
 from msd.files.disk import require_space
 from msd.files.publication import publish, staged
+from msd.files.stated import require_stated
 from msd.files.targets import require_targets
 from msd.models.families.wiring import wire
 from msd.run.runners.peak_memory import peak_rss
@@ -90,7 +93,9 @@ def convert(
         remaining = [name for name in job.components if name not in reused]
         current = (job.checkpoint.scheduler, job.images)
         if previous and not remaining and (previous.scheduler, previous.images) == current:
-            return previous
+            with suppress(BadBundle):
+                require_stated(out / SCHEDULER, previous.scheduler)
+                return previous
         with staged(out) as staging:
             require_space(out, sum(stored_bytes(job, remaining).values()))
             written = write_changed(job, remaining, staging, source_files, on_progress, on_shared)

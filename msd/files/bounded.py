@@ -1,4 +1,4 @@
-"""Text, JSON and TOML of untrusted files, read within bounds that no file of use comes near.
+"""Text, JSON, TOML and YAML of untrusted files, read within bounds that no file of use comes near.
 
 Length, depth, number of values and digits are bounded before anything is parsed, so that time and memory stay
 linear in the file. Every function raises OSError, or ValueError with a clause that says which bound it was.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,34 @@ def parse_toml(text: str) -> dict[str, Any]:
     table = tomllib.loads(text)
     _require_plain(table)
     return table
+
+
+def parse_yaml(text: str) -> Any:
+    """Return what a YAML text holds, with the same bounds on its values as `parse_json`, without aliases."""
+    import yaml  # late: one kind of checkpoint has such a file
+
+    if len(text) > TOML_BYTES:
+        raise ValueError(f"it is longer than {TOML_BYTES} characters")
+    try:
+        _require_shallow(yaml.parse(text, yaml.SafeLoader))
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    _require_plain(value)
+    return value
+
+
+def _require_shallow(events: Iterable[Any]) -> None:
+    """Refuse a YAML text that is too deep, or has aliases, by which it could be endless."""
+    import yaml
+
+    depth = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError("it has aliases, which are not read")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEPTH:
+            raise ValueError(f"it is nested more than {DEPTH} deep")
 
 
 def _constant(name: str) -> float:

@@ -56,14 +56,15 @@ def open_single_file(
     prefix, read = (XL, xl_texts) if is_xl(tensors) else (TEXT, _texts)
     texts = read(NetworkTensors.of(str(path), tensors, prefix))
     unet, vae = (NetworkTensors.of(str(path), tensors, each) for each in (UNET, VAE))
-    of_unet = unet_settings(unet, texts.head_widths, texts.pooled)
-    settings = {**texts.settings, UNET_COMPONENT.part.folder: of_unet}
+    by_shapes = unet_settings(unet, texts.head_widths, texts.pooled)
+    of_unet, of_heads = original.structure.with_heads(by_shapes)
+    settings, scale = {**texts.settings, UNET_COMPONENT.part.folder: of_unet}, USUAL_SCALE
     weights = {**texts.weights, UNET_COMPONENT.name: unet_tensors(unet)}
-    scale = USUAL_SCALE
     if vae.has("decoder") or not vae_is_given:
         settings[VAE_DECODER.part.folder] = of_vae = vae_settings(vae, original.scaling_factor(texts.family))
         scale = 2 ** (len(of_vae["block_out_channels"]) - 1)
         weights |= _halves(vae)
+    original.structure.require_same(of_unet, None if vae_is_given else settings[VAE_DECODER.part.folder])
     ambiguous = texts.ambiguous and of_unet["in_channels"] == ONE_INPUT
     predicted = prediction(path, contents, original, prediction_type, ambiguous)
     usual = texts.velocity_pixels if predicted.kind == VELOCITY else texts.pixels
@@ -82,6 +83,7 @@ def open_single_file(
         few_steps=few_steps_told(path.stem, contents.metadata),
         remarks=(
             *predicted.remarks,
+            *of_heads,
             *original.remarks(texts.scheduler, None if vae_is_given else texts.family),
             *schedule_remarks(contents.tensors, scheduler),
             *unmerged(contents.tensors),

@@ -54,7 +54,7 @@ def arithmetic(op: Op) -> int:
         return results * SOFTMAX_STEPS
     if op.kind == "RESIZE_BILINEAR":
         return results * BILINEAR_STEPS
-    if op.kind == "STABLEHLO_COMPOSITE" and composite_name(op) == ATTENTION:
+    if composite_name(op) == ATTENTION:
         return _attention(op, results)
     return 2 * products if (products := _products(op, results)) else results
 

@@ -53,7 +53,7 @@ def attention_of_rank_three(view: View, graph: Graph) -> bool:
 
 def composite_attention(view: View, graph: Graph) -> bool:
     """It is the composite odml.scaled_dot_product_attention."""
-    return view.kind == "STABLEHLO_COMPOSITE" and composite_name(view.op) == ATTENTION
+    return composite_name(view.op) == ATTENTION
 
 
 PATTERNS: dict[str, Pattern] = {

@@ -63,11 +63,9 @@ def measure(
             raise BadModelFile(f"{reference} was given no inputs")
         alone, swaps = list[ErrorSum](), list[ErrorSum]()
         try:
-            for number, block in enumerate(every):
-                on_progress("blocks alone", number, len(every))
+            for block in _told(every, "blocks alone", on_progress):
                 alone.append(_alone(block, store, compressed))
-            for number, block in enumerate(every if final else ()):
-                on_progress("one block compressed", number, len(every))
+            for block in _told(every if final else (), "one block compressed", on_progress):
                 hybrid = swapped(ours, block, known)
                 swaps.append(_final(hybrid, _stored(hybrid, known, store), ours, store, compressed))
             whole = _final(theirs, inputs, ours, store, compressed) if final else None
@@ -77,6 +75,15 @@ def measure(
             raise
     rows = _rows(every, alone, swaps, weights)
     return ComponentErrors(store.runs, rows, None if whole is None else _ratio(whole))
+
+
+def _told(every: Sequence[Block], what: str, on_progress: OnProgress) -> Iterator[Block]:
+    """Yield the blocks, and tell before each, and behind the last, how many are done."""
+    for number, block in enumerate(every):
+        on_progress(what, number, len(every))
+        yield block
+    if every:
+        on_progress(what, len(every), len(every))
 
 
 def result_snr(reference: Path, compressed: Path, inputs: Iterable[Mapping[str, Array]]) -> float | None:

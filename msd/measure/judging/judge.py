@@ -27,9 +27,6 @@ from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.runner import Conditions, Precision, VulkanAdapter
 from msd.run.runners.wheels.environment import LiteRt
 
-COMPOSITE = "STABLEHLO_COMPOSITE"
-"""The kind for whose rejection the log gives the composite's name as the reason."""
-
 TAIL = 60
 """The number of lines of the native log that a verdict keeps."""
 
@@ -158,7 +155,7 @@ def _verdict(
     seconds: float,
 ) -> Verdict:
     facts = gpu.facts
-    graphs = executed_graphs(model, {why for kind, why in facts.rejected if kind == COMPOSITE})
+    graphs = executed_graphs(model, facts.rejected)
     ops = [op for graph in graphs for op in graph.ops]
     # The log of a fully delegated graph may lack the line that says so.
     unlogged = gpu.outputs is not None and not facts.replaced and not facts.rejected and facts.initialised > 0

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from msd.measure.regress.metrics import Pixels
 from msd.measure.regress.suite import Drawing, Suite, Thresholds
 from msd.run.runtime.image import GeneratedImage, save_image
 from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.scheduler import name_of_kind
 
 FORMAT = 1
 MANIFEST = "goldens.json"
@@ -40,7 +42,8 @@ class Origin:
     """The model that generated images, and the place where it ran.
 
     `model`: `Bundle.model_hash`. `weights`: a SHA-256 over the checkpoint's files and the recipe, which stays
-    the same when a model is converted again.
+    the same when a model is converted again. `scheduler` is its name, and `schedule` a SHA-256 of the
+    model's own settings of it; both are empty in older goldens.
     """
 
     model: str
@@ -51,11 +54,18 @@ class Origin:
     backend: str
     precision: str
     versions: dict[str, str]
+    scheduler: str = field(default="", metadata=schema.UNLESS_EMPTY)
+    schedule: str = field(default="", metadata=schema.UNLESS_EMPTY)
 
     def can_be_repeated_by(self, other: Origin) -> bool:
         """Whether the other has the same weights in the same format, and runs in the same place."""
         same_place = (self.backend, self.precision) == (other.backend, other.precision)
         return self.weights == other.weights and same_place
+
+    def has_schedule_of(self, other: Origin) -> bool:
+        """Whether both have one schedule, as far as that is known."""
+        schedules = [(origin.scheduler, origin.schedule) for origin in (self, other)]
+        return ("", "") in schedules or schedules[0] == schedules[1]
 
     @staticmethod
     def of(pipeline: Pipeline) -> Origin:
@@ -70,6 +80,8 @@ class Origin:
             backend=engine.backend.spelling,
             precision=engine.precision,
             versions={"msd": msd.__version__, **{name: version(name) for name in LIBRARIES}},
+            scheduler=name_of_kind(pipeline.scheduler),
+            schedule=_schedule(manifest.scheduler),
         )
 
 
@@ -102,7 +114,7 @@ def load(folder: Path) -> Goldens:
 
 def require_same_drawing(goldens: Goldens, suite: Suite, folder: Path) -> None:
     """Raise BadGoldens, with the first difference, for goldens of other images than the suite's."""
-    if goldens.suite != suite.drawing.digest:
+    if goldens.drawing != suite.drawing or goldens.suite != suite.drawing.digest:
         difference = _difference(goldens.drawing, suite.drawing)
         raise BadGoldens(f"{folder} has the goldens of another suite: {difference}; {RENEW}")
 
@@ -181,6 +193,11 @@ def _decoded(path: Path) -> Pixels:
 
 def _digest(pixels: Pixels) -> str:
     return hashlib.sha256(np.ascontiguousarray(pixels).tobytes()).hexdigest()
+
+
+def _schedule(config: Mapping[str, Any]) -> str:
+    """Return the fingerprint of a scheduler's settings, without the words that msd adds to them."""
+    return fingerprint({key: value for key, value in config.items() if not key.startswith("_")})
 
 
 def _weights(bundle: Bundle) -> str:

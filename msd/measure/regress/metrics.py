@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from statistics import median, median_low
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +22,12 @@ def psnr(golden: Pixels, new: Pixels) -> float:
     """Return 10·log10(255² / mean squared difference) in dB, infinite for equal images."""
     difference = golden.astype(np.float64) - new
     return decibels(255.0**2 * difference.size, float(np.sum(difference**2)))
+
+
+def median_decibels(ratios: Sequence[float]) -> float:
+    """Return the median; where one of the two in the middle is infinite, the lower one: no mean has both."""
+    middle = median(ratios)
+    return median_low(ratios) if math.isinf(middle) else middle
 
 
 def ssim(golden: Pixels, new: Pixels) -> float:

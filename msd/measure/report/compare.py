@@ -30,26 +30,66 @@ class Change:
     @property
     def worse(self) -> bool:
         """Whether something fails that did not before."""
-        return any(finding[0] in FAILING for finding in self.gained)
+        emptied = self.operations[1] == 0 < self.operations[0]
+        return emptied or any(finding[0] in FAILING for finding in self.gained)
 
 
 def compare(before: Report, after: Report) -> list[Change]:
     """Return the changes of every file, delegate and device that both reports have, by file name."""
-    old = {key: (file, p) for key, file, p in _each(before)}
-    return [_change(*old[key], file, p) for key, file, p in _each(after) if key in old]
+    old = {key: (file, p) for key, file, p in _each(before, after)}
+    return [_change(*old[key], file, p) for key, file, p in _each(after, before) if key in old]
+
+
+def is_worse(before: Report, after: Report) -> bool:
+    """Whether something fails that did not before: a finding, a file that is new, a run, or an overflow."""
+    old = {key for key, _, _ in _each(before, after)}
+    fresh = [file.passes(p) for key, file, p in _each(after, before) if key not in old]
+    ran = [one != other and _is_worse(one, other) for one, other in files_of_both(before, after)]
+    return any(change.worse for change in compare(before, after)) or not all(fresh) or any(ran)
+
+
+def _is_worse(before: FileReport, after: FileReport) -> bool:
+    """Whether the real delegate, or float16, fails where it did not before, as far as both were asked."""
+    one, other = before.run, after.run
+    if one and other and not other.ok and (one.ok or other.delegated < one.delegated):
+        return True
+    return bool(before.audit and after.audit and after.audit.overflows - before.audit.overflows)
+
+
+def files_of_both(before: Report, after: Report) -> list[tuple[FileReport, FileReport]]:
+    """Return the files that both reports have, by name, as the one and the other tell of them."""
+    old = dict(zip(_names(before, after), before.files, strict=True))
+    new = zip(_names(after, before), after.files, strict=True)
+    return [(old[name], file) for name, file in new if name in old]
 
 
 def missing(before: Report, after: Report) -> list[str]:
     """Return a phrase for each file, delegate and device that only one of the reports has."""
-    old, new = ({key for key, _, _ in _each(report)} for report in (before, after))
+    old, new = ({key for key, _, _ in _each(*pair)} for pair in ((before, after), (after, before)))
     only = [*((key, "before") for key in sorted(old - new)), *((key, "now") for key in sorted(new - old))]
     return [f"{name} for {delegate} on {device}: only {when}" for (name, delegate, device), when in only]
 
 
-def _each(report: Report) -> Iterator[tuple[tuple[str, str, str], FileReport, DelegatePrediction]]:
-    for file in report.files:
+def _each(
+    report: Report, other: Report
+) -> Iterator[tuple[tuple[str, str, str], FileReport, DelegatePrediction]]:
+    for name, file in zip(_names(report, other), report.files, strict=True):
         for p in file.predictions:
-            yield (file.file.rpartition("/")[2], p.delegate, p.device), file, p
+            yield (name, p.delegate, p.device), file, p
+
+
+def _names(report: Report, other: Report) -> list[str]:
+    """Return the names of a report's files: the last parts of their paths, as many as tell apart all of each.
+
+    Both reports may have been made in other folders.
+    """
+    paths = [[file.file.split("/") for file in each.files] for each in (report, other)]
+    longest = max((len(parts) for each in paths for parts in each), default=1)
+    for count in range(1, longest + 1):
+        tails = [["/".join(parts[-count:]) for parts in each] for each in paths]
+        if all(len({*each}) == len(each) for each in tails):
+            break
+    return tails[0]
 
 
 def _change(

@@ -12,11 +12,12 @@ from msd.measure.report.phrases import (
     READ_AND_WRITTEN,
     advice,
     counted,
-    fails,
     least,
     megabytes,
+    overflows,
     places,
     ran,
+    share,
     unjudged,
 )
 from msd.measure.report.report import (
@@ -73,6 +74,8 @@ def _overview(report: Report) -> Iterable[str]:
     ran_here = any(file.run for file in judged)
     what = "fully delegated, with the CPU's results" if ran_here else "whole on the GPU, as the rules predict"
     yield f'<p class="verdict {kind}">{len(good)} of {len(judged)} {these}: {what}.</p>'
+    if report.failed:
+        yield f'<p class="rejected">Exit code 3 for: {_text(", ".join(report.failed))}.</p>'
     yield "<ul>"
     for number, file in enumerate(report.files):
         tick = "·" if unjudged(file) else "✔" if _passes(file) else "✘"
@@ -82,13 +85,13 @@ def _overview(report: Report) -> Iterable[str]:
 
 def _passes(file: FileReport) -> bool:
     """Whether the real delegate takes the file, or, where it was not asked, the rules say so."""
-    return file.run.ok if file.run else not any(map(fails, file.predictions))
+    return file.run.ok if file.run else all(map(file.passes, file.predictions))
 
 
 def _said(file: FileReport) -> str:
     if file.run:
         return ran(file.run)
-    shares = (f"{p.delegated} of {file.operations} predicted on {p.delegate}" for p in file.predictions)
+    shares = (f"{share(file, p)} predicted on {p.delegate}" for p in file.predictions)
     return unjudged(file) or ", ".join(shares)
 
 
@@ -101,6 +104,8 @@ def _file(number: int, file: FileReport) -> Iterable[str]:
     yield f'<p class="dim"><code>sha256 {_text(file.sha256)}</code></p>'
     if unjudged(file):
         yield f"<p>{_text(unjudged(file))}</p>"
+    for sentence in (*(file.run.objections if file.run else ()), *overflows(file)):
+        yield f'<p class="rejected">{_text(sentence)}</p>'
     for sentence in file.disagreements:
         yield f'<p class="wrong">{_text(sentence)}</p>'
     if advice(file):
@@ -115,7 +120,7 @@ def _prediction(file: FileReport, prediction: DelegatePrediction) -> Iterable[st
     yield f"<h3>{_text(prediction.delegate)} on {_text(prediction.device)}</h3>"
     yield _cards(
         [
-            ("on the GPU", f"{prediction.delegated} of {file.operations}"),
+            ("on the GPU", share(file, prediction)),
             ("partitions", str(prediction.partitions)),
             ("host–device copies", f"{prediction.copies}, {megabytes(prediction.copied)}"),
             ("weights", megabytes(prediction.memory.weights)),

@@ -12,8 +12,10 @@ from msd.measure.report.phrases import (
     least,
     mark,
     megabytes,
+    overflows,
     places,
     ran,
+    share,
     unjudged,
 )
 from msd.measure.report.report import SHOWN, DelegatePrediction, FileReport, Group, Report, grouped
@@ -31,11 +33,15 @@ def to_markdown(report: Report) -> str:
     lines += _traffic(report)
     for file in report.files:
         if file.run:
-            lines += ["", f"**{file.file}** on {_plain(report)}: {ran(file.run)}."]
+            tick = "✔" if file.run.ok else "✘"
+            lines += ["", f"**{file.file}** on {_plain(report)}: {tick} {ran(file.run)}."]
+            lines += [f"- ✘ {objection}" for objection in file.run.objections]
+        lines += [f"- ✘ {sentence}" for sentence in overflows(file)[:LONGEST]]
         lines += [f"- ⚠️ {sentence}" for sentence in file.disagreements]
         lines += [f"- {file.file}: {advice(file)}"] if advice(file) else []
         for prediction in file.predictions:
             lines += _findings(file, prediction)
+    lines += ["", f"Exit code 3 for: {', '.join(report.failed)}."] if report.failed else []
     return "\n".join(lines) + "\n"
 
 
@@ -46,8 +52,8 @@ def _plain(report: Report) -> str:
 def _row(file: FileReport, p: DelegatePrediction) -> str:
     counts = ", ".join(f"{p.count(s)} {s}" for s in (*SHOWN, "note") if p.count(s)) or "none"
     memory = f"{megabytes(p.memory.weights)} weights, {megabytes(p.memory.activations)} activations"
-    share = f"{mark(p)} {p.delegated} of {file.operations}"
-    return f"| {file.file} | {p.delegate} | {p.device} | {share} | {p.partitions} | {counts} | {memory} |"
+    on_gpu = f"{mark(file, p)} {share(file, p)}"
+    return f"| {file.file} | {p.delegate} | {p.device} | {on_gpu} | {p.partitions} | {counts} | {memory} |"
 
 
 def _traffic(report: Report) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msd.measure.judging.verdict import Verdict
-from msd.measure.report.report import FAILING, CountedTraffic, DelegatePrediction, FileReport, LeastTime
+from msd.measure.report.report import CountedTraffic, DelegatePrediction, FileReport, LeastTime
 from msd.models.families import families
 
 
@@ -43,6 +43,8 @@ MOST_ACTIVATIONS = 1_000_000_000
 """Bytes: the decoder of Stable Diffusion 2.1 takes 0.7 GB for 512x512 pixels, and 3 GB for 1024x1024."""
 
 READ_AND_WRITTEN = "Read and written by a run in float16, each operation apart → as the delegate joins them:"
+
+NOTHING = "no operation that a GPU could run"
 
 COUNTED = ("dispatches", "activations", "weights", "arithmetic")
 """The titles of the phrases of `counted`."""
@@ -87,14 +89,25 @@ def in_two_files(files: Sequence[FileReport]) -> Iterator[str]:
             )
 
 
-def fails(prediction: DelegatePrediction) -> bool:
-    """Whether a finding fails the prediction."""
-    return any(f.severity in FAILING for f in prediction.findings)
-
-
-def mark(prediction: DelegatePrediction) -> str:
+def mark(file: FileReport, prediction: DelegatePrediction) -> str:
     """Return a tick or a cross."""
-    return "✘" if fails(prediction) else "✔"
+    return "✔" if file.passes(prediction) else "✘"
+
+
+def share(file: FileReport, prediction: DelegatePrediction) -> str:
+    """Return how many operations are predicted on the GPU, or that there are none."""
+    return f"{prediction.delegated} of {file.operations}" if file.operations else NOTHING
+
+
+def overflows(file: FileReport) -> list[str]:
+    """Return a phrase for each result of a file that float16 cannot hold, as its audit measured."""
+    rows = file.audit.out_of_range if file.audit else ()
+    return [
+        f"{file.file}: {row.kind} #{row.op} {row.tensor} overflows float16:"
+        f" {'not finite' if row.largest is None else f'{row.largest:.3g}'}"
+        for row in rows
+        if row.what == "overflow"
+    ]
 
 
 def ran(run: Verdict) -> str:

@@ -121,6 +121,11 @@ class Audit:
     results: int
     out_of_range: tuple[OutOfRange, ...]
 
+    @property
+    def overflows(self) -> frozenset[tuple[str, str]]:
+        """The kind of operation and the tensor of each result that float16 cannot hold."""
+        return frozenset((row.kind, row.tensor) for row in self.out_of_range if row.what == "overflow")
+
 
 @dataclass(frozen=True)
 class Witness:
@@ -152,6 +157,10 @@ class FileReport:
     witnesses: tuple[Witness, ...] = ()
     graphs: dict[str, int] = field(default_factory=dict)
     runs_on: RunsOn = "gpu"
+
+    def passes(self, prediction: DelegatePrediction) -> bool:
+        """Whether by a prediction the GPU runs the file: nothing fails, and there is something to run."""
+        return self.operations > 0 and not any(f.severity in FAILING for f in prediction.findings)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from msd.bundle import Bundle
@@ -108,6 +109,7 @@ DEFAULT = "ddim"
 ACTIVE_SETTINGS = (*SCALES.values(), "use_flow_sigmas", "rescale_betas_zero_snr")
 """Settings that change the schedule where a scheduler has them, and are false by default."""
 
+NOTHING_KNOWN: Mapping[str, Any] = MappingProxyType({})
 OWN_SPACING = "linspace"
 """The timestep spacing of schedulers that read none."""
 
@@ -201,14 +203,20 @@ def require_valid(config: Mapping[str, Any]) -> None:
         settings_in(kind, config)
 
 
-def open_scheduler(folder: Path, name: str | None = None, insisted: Mapping[str, Any] = LATENTS) -> Scheduler:
+def open_scheduler(
+    folder: Path,
+    name: str | None = None,
+    insisted: Mapping[str, Any] = LATENTS,
+    known: Mapping[str, Any] = NOTHING_KNOWN,
+) -> Scheduler:
     """Return the scheduler of a checkpoint's or a bundle's `scheduler/`, or `name` in its place.
 
-    `insisted` is that of `make_scheduler`. Raises BadConfig.
+    `insisted` is that of `make_scheduler`; `known`, if there is any, takes the place of the file. Raises
+    BadConfig.
     """
     path = folder / "scheduler_config.json"
     try:
-        config = bounded.read_json(path)
+        config = dict(known) or bounded.read_json(path)
         if not isinstance(config, dict):
             raise BadConfig(f"it holds {type(config).__name__}, not an object")
         return make_scheduler(config, name, insisted)
@@ -226,7 +234,7 @@ def bundle_scheduler(bundle: Bundle, name: str | None = None) -> Scheduler:
     images insists on no settings.
     """
     insisted = {} if bundle.wiring.edited else insisted_settings(bundle.family)
-    scheduler = open_scheduler(bundle.folder / "scheduler", name, insisted)
+    scheduler = open_scheduler(bundle.folder / "scheduler", name, insisted, bundle.manifest.scheduler)
     if isinstance(scheduler, Lcm) and bundle.wiring.takes("guidance"):
         return replace(scheduler, keeps_all_steps=True)
     return scheduler

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from msd.measure.limits import apart
+from msd.measure.regress.metrics import median_decibels
 from msd.run.runners.machine import Machine
 
 FORMAT = 1
@@ -106,16 +108,15 @@ class ComparisonResult:
             return None
         if found.psnr_db >= self.at_least_db:
             return None
-        return (
-            f"the median PSNR of {self.other.label} is {found.psnr_db:.1f} dB, below {self.at_least_db:g} dB"
-        )
+        ratio = apart(found.psnr_db, self.at_least_db, 1)
+        return f"the median PSNR of {self.other.label} is {ratio} dB, below {self.at_least_db:g} dB"
 
 
 def median_distance(distances: Sequence[ImageDistance]) -> ImageDistance:
     """Return the median of each number; equal images count as infinitely many decibels."""
     return ImageDistance(
-        psnr_db=stored(median(unstored(each.psnr_db) for each in distances)),
-        latent_psnr_db=stored(median(unstored(each.latent_psnr_db) for each in distances)),
+        psnr_db=stored(median_decibels([unstored(each.psnr_db) for each in distances])),
+        latent_psnr_db=stored(median_decibels([unstored(each.latent_psnr_db) for each in distances])),
         latent_error=median(each.latent_error for each in distances),
         ssim=_over(median, [each.ssim for each in distances]),
         hash_distance=_over(median, [each.hash_distance for each in distances]),

@@ -12,22 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msd.conversion.sources.compvis.stated import find_value, state
+from msd.conversion.sources.compvis.stated_structure import StatedStructure, read_structure
 from msd.errors import BadCheckpoint
+from msd.files import bounded
 from msd.models.families import Family
 
-LONGEST = 1 << 20
-LINE = r"^(?P<indent>\s*){}:[ \t]*[\"']?(?P<value>[^\s#\"']+)[\"']?[ \t]*(#.*)?$"
 SCHEDULE = {"linear_start": "beta_start", "linear_end": "beta_end", "timesteps": "num_train_timesteps"}
 """Diffusers' names of what a schedule is made of."""
 
 BETAS = {"linear": "scaled_linear", "sqrt_linear": "linear", "cosine": "squaredcos_cap_v2"}
 """Diffusers' names of CompVis's schedules (ldm/modules/diffusionmodules/util.py, make_beta_schedule)."""
 
-GIVEN = re.compile(r"^[ \t]*given_betas:\s*[\[\d-]", re.MULTILINE)
 COSINE_SHIFT = 0.008
-CLASS = r"^(?P<indent>[ \t]*){}:[ \t]*(#.*)?\n\s*target:[ \t]*[\"']?(?P<value>[^\s#\"']+)"
-"""A key that names a class, of the package that it is in."""
-
 SCALINGS = {"EpsScaling": "eps", "VScaling": "v"}
 DISCRETIZATIONS = {"LegacyDDPMDiscretization": ""}
 SCALE = "scale_factor"
@@ -41,7 +38,8 @@ class OriginalConfig:
     """What a configuration says: its `parameterization`, "" where it has none, and numbers by its own names.
 
     `name` is the file's, "" where there is none. `betas` is diffusers' name of its schedule, "" without one;
-    `skipped` are the text encoder's last layers that it leaves out.
+    `skipped` are the text encoder's last layers that it leaves out beyond the usual, `structure` is what it
+    says of networks.
     """
 
     name: str = ""
@@ -49,6 +47,7 @@ class OriginalConfig:
     numbers: Mapping[str, float] = field(default_factory=dict)
     betas: str = ""
     skipped: int = 0
+    structure: StatedStructure = field(default_factory=StatedStructure)
 
     @property
     def schedule(self) -> dict[str, Any]:
@@ -76,47 +75,58 @@ class OriginalConfig:
         said = [f"{says} {key} = {has}, which is used in place of {value}" for key, has, value in other]
         if self.skipped > 0:
             said.append(f"{says} layer: hidden, which is not read; --clip-skip {self.skipped} does the same")
+        if self.skipped < 0:
+            said.append(f"{says} layer: last, which is not read: a 2.x leaves its text encoder's last out")
         return said
 
 
 def read_original_config(path: Path) -> OriginalConfig:
-    """Return what the file at `path` says, nothing where it is no such configuration.
+    """Return what the file at `path` says, nothing where there is none, or none of a model.
 
-    Raises BadCheckpoint, naming the file and the key, for a number that no model has.
+    Raises BadCheckpoint, naming the file, for one that is not YAML, and for a number that no model has.
     """
+    if not path.is_file():
+        return OriginalConfig()
     try:
-        with path.open("rb") as file:
-            text = file.read(LONGEST).decode("utf-8")
-    except (OSError, UnicodeDecodeError):
+        config = bounded.parse_yaml(bounded.read_text(path))
+    except (OSError, ValueError) as error:
+        raise BadCheckpoint(f"cannot read {path}, which is beside the checkpoint: {error}") from error
+    if not isinstance(config, dict) or "model" not in config:
         return OriginalConfig()
-    if not re.search(r"^model:", text, re.MULTILINE):
-        return OriginalConfig()
-    found = {key: _value(text, key) for key in MOST}
-    found["timesteps"] = found["timesteps"] or _value(text, "num_idx")
-    numbers = {key: _number(path, key, value) for key, value in found.items() if value}
-    scaling = _class(path, text, "scaling_config", SCALINGS)
-    _class(path, text, "discretization_config", DISCRETIZATIONS)
-    kind = _value(text, "parameterization") or scaling
-    betas = _betas(path, text, numbers)
-    return OriginalConfig(path.name, kind, numbers, betas=betas, skipped=_skipped(text))
+    found = {key: find_value(config, key) for key in MOST}
+    if found["timesteps"] is None:
+        found["timesteps"] = find_value(config, "num_idx")
+    numbers = {key: _number(path, key, value) for key, value in found.items() if value is not None}
+    scaling = _class(path, config, "scaling_config", SCALINGS)
+    _class(path, config, "discretization_config", DISCRETIZATIONS)
+    return OriginalConfig(
+        path.name,
+        _text(config, "parameterization") or scaling,
+        numbers,
+        betas=_betas(path, config, numbers),
+        skipped=_skipped(config),
+        structure=read_structure(path, config),
+    )
 
 
-def _skipped(text: str) -> int:
-    """Return how many of the text encoder's last layers CLIP's wrapper in a 1.x leaves out."""
-    wrapper, index = _value(text, "cond_stage_config", CLASS), _value(text, "layer_idx")
-    is_hidden = wrapper.endswith(".FrozenCLIPEmbedder") and _value(text, "layer") == "hidden"
+def _skipped(config: Any) -> int:
+    """Return how many of the text encoder's last layers are left out beyond the usual, -1 for one fewer."""
+    wrapper, index = _target(config, "cond_stage_config"), _text(config, "layer_idx")
+    if wrapper.endswith(".FrozenOpenCLIPEmbedder"):
+        return -1 if _text(config, "layer") == "last" else 0
+    is_hidden = wrapper.endswith(".FrozenCLIPEmbedder") and _text(config, "layer") == "hidden"
     if not is_hidden or not re.fullmatch(r"-?\d{1,2}", index):
         return 0
     return -1 - int(index) if int(index) < 0 else LAYERS - int(index)
 
 
-def _betas(path: Path, text: str, numbers: Mapping[str, float]) -> str:
+def _betas(path: Path, config: Any, numbers: Mapping[str, float]) -> str:
     """Return diffusers' name of the schedule of betas, "" where there is none; raises BadCheckpoint."""
-    if GIVEN.search(text):
+    if find_value(config, "given_betas") is not None:
         raise BadCheckpoint(
             f"{path} says given_betas, and betas are made of linear_start, linear_end and timesteps alone"
         )
-    name, shift = _value(text, "beta_schedule"), numbers.get("cosine_s", COSINE_SHIFT)
+    name, shift = _text(config, "beta_schedule"), numbers.get("cosine_s", COSINE_SHIFT)
     if name and name not in BETAS:
         raise BadCheckpoint(f"{path} says beta_schedule: {name}, and only {', '.join(BETAS)} are supported")
     if name == "cosine" and shift != COSINE_SHIFT:
@@ -124,23 +134,28 @@ def _betas(path: Path, text: str, numbers: Mapping[str, float]) -> str:
     return BETAS.get(name, "")
 
 
-def _class(path: Path, text: str, key: str, known: Mapping[str, str]) -> str:
+def _class(path: Path, config: Any, key: str, known: Mapping[str, str]) -> str:
     """Return what the class that a key names stands for, "" without the key; raises BadCheckpoint."""
-    name = _value(text, key, CLASS).rpartition(".")[2]
+    name = _target(config, key).rpartition(".")[2]
     if name and name not in known:
         raise BadCheckpoint(f"{path} says {key}: {name}, and only {' and '.join(known)} can be converted")
     return known.get(name, "")
 
 
-def _value(text: str, key: str, line: str = LINE) -> str:
-    """Return the value of the key that is the least indented, as the model's own is; "" without one."""
-    matches = re.finditer(line.format(key), text, re.MULTILINE)
-    best = min(matches, key=lambda match: len(match["indent"]), default=None)
-    return best["value"] if best else ""
+def _target(config: Any, key: str) -> str:
+    """Return the class that a key names, with its package; "" without the key."""
+    named = find_value(config, key)
+    return _text(named, "target") if isinstance(named, dict) else ""
 
 
-def _number(path: Path, key: str, text: str) -> float:
-    whole = key == "timesteps"
+def _text(config: Any, key: str) -> str:
+    """Return the text of a key's value, "" without one."""
+    value = find_value(config, key)
+    return "" if value is None else state(value)
+
+
+def _number(path: Path, key: str, value: Any) -> float:
+    whole, text = key == "timesteps", state(value)
     try:
         number = int(text) if whole else float(text)
     except ValueError:

@@ -7,6 +7,7 @@ MEASURED marks checks that are not in the source: the delegate accepts the opera
 
 from __future__ import annotations
 
+from msd.graph.ir.executed_graphs import COMPOSITE
 from msd.graph.prediction.delegate import Delegate
 from msd.graph.prediction.device import ConvSize, Device, Shape, slices
 from msd.graph.prediction.releases import Span
@@ -299,7 +300,7 @@ REDUCTIONS: dict[str, Row] = {
 }
 
 COMPOSITES: dict[str, Row] = {
-    "STABLEHLO_COMPOSITE": (
+    COMPOSITE: (
         Check("no-rule", composite_unknown, "unknown", source=f"{SOURCE}: NewOperationParser"),
         arity(3, 4),
         results(1),

@@ -1,0 +1,35 @@
+"""A JSON file of a bundle whose contents its manifest states too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msd.errors import BadBundle
+from msd.files import bounded
+
+
+def require_stated(path: Path, stated: Mapping[str, Any]) -> None:
+    """Raise BadBundle where the object in a file is not the one that is stated, as when one was edited.
+
+    Where there is no file, or nothing is stated, nothing can differ.
+    """
+    if not stated or not path.is_file():
+        return
+    try:
+        held = bounded.read_json(path)
+    except (OSError, ValueError) as error:
+        raise BadBundle(f"cannot read {path}: {error}") from error
+    if not isinstance(held, dict):
+        raise BadBundle(f"{path} holds {type(held).__name__}, not an object")
+    for key in {**stated, **held}:
+        if key not in held or key not in stated or held[key] != stated[key]:
+            raise BadBundle(
+                f"{path} says {_said(held, key)}, and manifest.json {_said(stated, key)}; make both alike, or"
+                " convert the checkpoint again"
+            )
+
+
+def _said(contents: Mapping[str, Any], key: str) -> str:
+    return f"{key} = {contents[key]!r}" if key in contents else f"no {key}"
