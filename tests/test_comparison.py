@@ -112,9 +112,7 @@ def test_the_median_counts_equal_images_as_infinitely_close() -> None:
     assert median_distance([far(20.0), far(None), far(30.0)]) == far(30.0)
     assert median_distance([far(None), far(30.0), far(None)]).psnr_db is None
     assert median_distance([far(10.0), far(30.0)]).psnr_db == 20.0
-    assert median_distance([far(None), far(5.0)]).psnr_db == 5.0, (
-        "half of the images differ"
-    )
+    assert median_distance([far(None), far(5.0)]).psnr_db == 5.0, "half of the images differ"
 
 
 @pytest.mark.parametrize(("limit", "holds"), [(None, True), (-1000.0, True), (1000.0, False)])
