@@ -267,3 +267,12 @@ def test_a_mix_names_the_algorithms_that_were_measured(tmp_path: Path) -> None:
     recipe = read_recipe(tmp_path / "mixed.toml")
     assert recipe.trunk == "float16"
     assert {line.store: line.algorithm for line in recipe.lines} == {"int8": "min-max", "int4": "gptq"}
+
+
+def test_a_target_that_is_missed_is_said() -> None:
+    outcomes = {"unet": Outcome(2_000_000, 29.96), "vae_decoder": Outcome(1_000_000, None)}
+    assert Snr(30, {}).missed(outcomes) == "the target of 30 dB is missed: unet has 29.96 dB"
+    assert Snr(29, {}).missed(outcomes) == ""
+    sized = SizeTarget(2_900_000, 4_000_000, 2_900_000).missed(outcomes)
+    assert sized == "the target of 2.90 MB, 72% of float32 is missed: the files take 3.00 MB"
+    assert SizeTarget(3_000_000, 4_000_000, 1).missed(outcomes) == ""

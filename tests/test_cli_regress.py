@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -136,6 +137,21 @@ def test_a_report_that_cannot_be_written_is_still_printed(
     assert len(json.loads(result.stdout)["pictures"]) == 2
 
 
+def test_another_network_than_the_manifest_names_is_refused(
+    guarded: Path, bundle_folder: Path, tmp_path: Path
+) -> None:
+    """The result would say that it comes from the manifest's model."""
+    copied = Path(shutil.copytree(bundle_folder, tmp_path / "copied"))
+    network = copied / "unet.tflite"
+    network.write_bytes(network.read_bytes()[:-1] + b"\1")
+    (copied / "manifest.json").write_text((bundle_folder / "manifest.json").read_text())
+    for options in ((), ("--update",)):
+        result = run(guarded, copied, *options)
+        assert result.exit_code == 1
+        assert "unet.tflite has another SHA-256 than manifest.json says" in result.stderr
+    assert run(guarded, bundle_folder).exit_code == 0
+
+
 def test_goldens_may_be_elsewhere(guarded: Path, bundle_folder: Path, tmp_path: Path) -> None:
     guarded.with_suffix("").rename(tmp_path / "elsewhere")
     assert run(guarded, bundle_folder, "--goldens", tmp_path / "elsewhere").exit_code == 0
@@ -187,6 +203,7 @@ def test_a_suite_with_a_mistake_is_exit_code_1(
     [
         ["--update", "-o", "report"],
         ["--update", "--junit", "junit.xml"],
+        ["--force"],
         ["--threads", "0"],
         ["--backend", "abacus"],
         ["--precision", "fp8"],

@@ -18,6 +18,8 @@ from msd.cli.convert import convert
 from msd.cli.sensitivity import sensitivity
 from msd.compress.calibration.generated_inputs import record_inputs
 from msd.compress.encoding.recipe import read_recipe
+from msd.measure.blockwise import sensitivity as study
+from msd.measure.blockwise.sensitivity import Outcome
 from msd.models.demo.captions import captions
 from msd.run.runtime.request import Request
 
@@ -105,6 +107,17 @@ def test_a_recipe_for_a_size(inputs: Path, tmp_path: Path) -> None:
     assert "text_encoder: 0.8" not in result.stdout
     assert "text_encoder: 1." in result.stdout
     assert "40% of float32" in result.stdout
+
+
+def test_a_target_that_is_missed_is_exit_code_3(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study, "prove", lambda *given: {"text_encoder": Outcome(10, 1.0)})
+    out = tmp_path / "mixed.toml"
+    result = call(*ONLY, "--calibration", inputs, "--candidate", "gpu-w8", "-o", out, "--target-db", 20)
+    assert (result.exit_code, out.is_file()) == (3, True)
+    said = "the target of 20 dB is missed: text_encoder has 1.0 dB; the recipe is the last attempt's"
+    assert said in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from PIL import Image
 
 from msd.bundle import open_bundle
-from msd.errors import BadConfig, BadValue, OutputExists
+from msd.errors import BadBundle, BadConfig, BadValue, OutputExists
 from msd.files import packages, schema
 from msd.models.demo import CHECKPOINT
 from msd.models.demo.captions import Scene, captions
@@ -111,6 +112,7 @@ def test_the_median_counts_equal_images_as_infinitely_close() -> None:
     assert median_distance([far(20.0), far(None), far(30.0)]) == far(30.0)
     assert median_distance([far(None), far(30.0), far(None)]).psnr_db is None
     assert median_distance([far(10.0), far(30.0)]).psnr_db == 20.0
+    assert median_distance([far(None), far(5.0)]).psnr_db == 5.0, "half of the images differ"
 
 
 @pytest.mark.parametrize(("limit", "holds"), [(None, True), (-1000.0, True), (1000.0, False)])
@@ -205,6 +207,15 @@ def test_images_of_other_sizes_from_the_same_latents_are_refused(small: Path, tm
 def test_what_is_no_model_is_refused(small: Path, tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match=r"is no model: it has neither the manifest\.json .* model_index"):
         compare(ComparedModel(small), ComparedModel(tmp_path), PROMPTS)
+
+
+def test_another_network_than_the_manifest_names_is_refused(bundle_folder: Path, tmp_path: Path) -> None:
+    """The result would name the model of the manifest."""
+    copied = Path(shutil.copytree(bundle_folder, tmp_path / "copied"))
+    network = copied / "unet.tflite"
+    network.write_bytes(network.read_bytes()[:-1] + b"\1")
+    with pytest.raises(BadBundle, match=r"unet\.tflite has another SHA-256 than manifest\.json says"):
+        open_model(ComparedModel(copied))
 
 
 def test_no_prompts_and_impossible_steps_are_refused(small: Path) -> None:

@@ -111,3 +111,12 @@ def test_another_folder_is_refused_before_images_are_generated(clip: Path, tmp_p
         require_clip(tmp_path)
     with pytest.raises(BadCheckpoint, match="is 'clip_text_model' and should be 'clip'"):
         require_clip(clip.with_name("checkpoint") / "text_encoder")
+
+
+def test_scores_that_are_no_numbers_are_refused(clip: Path, tmp_path: Path) -> None:
+    broken = Path(shutil.copytree(clip, tmp_path / "broken"))
+    weights = load_file(broken / "model.safetensors")
+    weights["text_projection.weight"][0, 0] = float("nan")
+    save_file(weights, broken / "model.safetensors", {"format": "pt"})
+    with pytest.raises(BadCheckpoint, match="its scores are no numbers"):
+        clip_scores(broken, [images(2, 0)], batch=2, device="cpu")

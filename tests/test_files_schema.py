@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import sys
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -104,3 +106,11 @@ def test_words_are_those_that_are_known() -> None:
     with pytest.raises(ValueError, match=r"file\.mood is 'worse', not one of 'good', 'bad'"):
         schema.read(Outer, {**value, "mood": "worse"}, "file")
     assert schema.describe(Outer)["properties"]["mood"] == {"enum": ["good", "bad"]}
+
+
+def test_numbers_that_json_lacks_are_others() -> None:
+    def never(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    found = json.loads(json.dumps(schema.to_json([math.inf, -math.inf, math.nan, 1.5])), parse_constant=never)
+    assert found == [sys.float_info.max, -sys.float_info.max, None, 1.5]

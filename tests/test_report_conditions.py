@@ -100,6 +100,29 @@ def test_an_overflow_that_was_not_there_is_worse() -> None:
     assert not is_worse(report_of(), audited("a"))
 
 
+def test_a_finding_whose_operation_moved_is_the_same() -> None:
+    sentence = "ADD at {}, which makes {}, is wrong"
+    one, other = (
+        replace(found(op=n, name=t), sentence=sentence.format(n, t)) for n, t in ((1, "t"), (2, "u"))
+    )
+    assert not is_worse(report_of(one), report_of(other))
+    (change,) = compare(report_of(one), report_of(one, other))
+    assert [(said[3], n) for said, n in change.gained.items()] == [("ADD is wrong", 1)]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--no-run", "--fail-on", "rejected,run"), "run asks the real delegate, which --no-run leaves out"),
+        (("--no-run", "--fail-on", "disagreement"), "disagreement asks the real delegate, which --no-run"),
+        (("--no-run", "--fail-on", "audit"), "--fail-on audit is for --audit-fp16"),
+    ],
+)
+def test_what_nothing_looks_for_is_refused(options: tuple[str, ...], why: str, tmp_path: Path) -> None:
+    result = call(*options, tiny_models.save("whole", tmp_path))
+    assert (result.exit_code, why in result.stderr) == (2, True)
+
+
 def test_what_changed_is_said_beside_json(tmp_path: Path) -> None:
     model, before = tmp_path / "model.tflite", tmp_path / "before.json"
     shutil.copy(tiny_models.save("whole", tmp_path), model)

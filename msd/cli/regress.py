@@ -76,8 +76,10 @@ def regress(
 
     if update and (output or junit):
         raise click.UsageError("--update compares nothing: leave out --output and --junit.")
+    if not (output or junit):
+        options.refuse_given(("force",), "without --output and --junit")
     require_packages("msd regress", "regress", "scikit-image", "imagehash")
-    path, opened = find_suite(suite), open_bundle(bundle)
+    path, opened = find_suite(suite), open_bundle(bundle, verify=True)
     parsed_suite, folder = read_suite(path, opened.manifest.images), goldens or path.with_suffix("")
     _refuse_reports(parsed_suite, output, junit, force)
     pipeline = Pipeline(

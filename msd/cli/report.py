@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 
 from msd.cli import options
@@ -212,8 +213,7 @@ def report(
     _require_one_comparison(litert, compared, before, measured)
     if inputs and not audit:
         raise click.UsageError("--inputs are for --audit-fp16.")
-    if "worse" in fail_on and not (before or compared):
-        raise click.UsageError("--fail-on worse compares with --diff OTHER.json, or by --compare-litert.")
+    _require_judged(fail_on, run, audit, bool(before or compared))
     if measured and (not run or setup or pieces > 1):
         raise click.UsageError("--from takes the place of a run; leave out --no-run, --setup and --pieces.")
     if output:
@@ -324,6 +324,20 @@ def _require_one_comparison(
         raise click.UsageError(
             "--from is a browser's verdict; --litert and --compare-litert ask LiteRT here."
         )
+
+
+def _require_judged(fail_on: tuple[str, ...], run: bool, audit: bool, compared: bool) -> None:
+    """Refuse conditions that were asked for and cannot be met, since nothing looks for them."""
+    source = click.get_current_context().get_parameter_source("fail_on")
+    real = "asks the real delegate, which --no-run leaves out"
+    for condition, is_judged, why in (
+        ("worse", compared, "compares with --diff OTHER.json, or by --compare-litert"),
+        ("run", run, real),
+        ("disagreement", run, real),
+        ("audit", audit, "is for --audit-fp16"),
+    ):
+        if condition in fail_on and not is_judged and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--fail-on {condition} {why}.")
 
 
 def _print(findings: Findings, setup: bool, verbose: bool, out: Console) -> None:

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from msd.cli import options
 from msd.cli.blocks import WIDTH, decibels
-from msd.cli.command import Command, command_line, console
+from msd.cli.command import CHECK_FAILED, Command, command_line, console
 from msd.cli.options import FILE
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import component_progress
@@ -118,7 +118,7 @@ def sensitivity(
             shown_if_stopped(_print_errors) as on_stopped,
             component_progress() as on_progress,
         ):
-            result = _measure_and_write(
+            result, missed = _measure_and_write(
                 source or CHECKPOINT,
                 _settings(components),
                 candidates,
@@ -135,6 +135,9 @@ def sensitivity(
             shutil.copyfile(written / output.name, temporary)
     if not as_json:
         say(f"{output}: for {result.target}")
+    if missed:
+        say(f"{missed}; the recipe is the last attempt's", err=True)
+        raise SystemExit(CHECK_FAILED)
 
 
 def _measure_and_write(
@@ -148,8 +151,10 @@ def _measure_and_write(
     on_progress: OnProgress,
     on_stopped: Callable[[Errors], None],
     on_chosen: Callable[[Sensitivity], None],
-) -> Sensitivity:
+) -> tuple[Sensitivity, str]:
     """Measure the blocks, choose formats, write the recipe, and measure its result.
+
+    Returns that, and a sentence where it misses the target.
 
     `on_stopped` gets what was measured before something ended that, `on_chosen` all blocks: first without a
     choice, then with each choice, before its result is measured.
@@ -183,7 +188,7 @@ def _measure_and_write(
         if not (closer := aim.closer(measured, found)):
             break
         aim = closer
-    return result
+    return result, aim.missed(result.found)
 
 
 def _unproven(measured: Study, calibration: str, aim: str) -> Sensitivity:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import sys
 import typing
 from collections.abc import Callable
 from functools import cache
@@ -84,7 +86,10 @@ def dump(value: Any) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """Return a dataclass, or what may stand in one, as objects, lists and scalars of JSON."""
+    """Return a dataclass, or what may stand in one, as objects, lists and scalars of JSON.
+
+    JSON has no infinity, for which the largest number stands, and no NaN, for which null does.
+    """
     if dataclasses.is_dataclass(value):
         items: dict[str, Any] = {}
         for field in dataclasses.fields(value):
@@ -96,6 +101,8 @@ def to_json(value: Any) -> Any:
         return items | {name: to_json(getattr(value, name)) for name in _computed(value.__class__)}
     if isinstance(value, dict):
         return {key: to_json(item) for key, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else math.copysign(sys.float_info.max, value)
     return [to_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from msd.measure.blockwise.choice import Choice
+from msd.measure.blockwise.result import finite
 from msd.measure.blockwise.sensitivity import Outcome, Study, for_size, for_snr, raised
+from msd.measure.limits import apart
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,12 @@ class Snr:
         """Return a closer aim after a recipe whose outcome was `given`; None where that is good."""
         aims = raised(self.aims, self.db, given)
         return replace(self, aims=aims) if aims else None
+
+    def missed(self, given: Mapping[str, Outcome]) -> str:
+        """Return a sentence where an outcome misses the target, else nothing."""
+        low = {name: ratio for name, outcome in given.items() if (ratio := finite(outcome.snr_db)) < self.db}
+        said = ", ".join(f"{name} has {apart(ratio, self.db, 1)} dB" for name, ratio in low.items())
+        return f"the target of {self} is missed: {said}" if low else ""
 
     def __str__(self) -> str:
         return f"{self.db:g} dB"
@@ -51,6 +59,13 @@ class SizeTarget:
         if over <= 0 or self.aim <= study.least:
             return None
         return replace(self, aim=max(study.least, self.aim - over))
+
+    def missed(self, given: Mapping[str, Outcome]) -> str:
+        """Return a sentence where an outcome misses the target, else nothing."""
+        size = sum(outcome.bytes for outcome in given.values())
+        if size <= self.bytes:
+            return ""
+        return f"the target of {self} is missed: the files take {apart(size / 1e6, self.bytes / 1e6, 2)} MB"
 
     def __str__(self) -> str:
         return f"{self.bytes / 1e6:.2f} MB, {self.bytes / self.whole:.0%} of float32"

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from msd.graph.prediction.rules.finding import Severity
-from msd.measure.report.report import FAILING, SEVERITIES, DelegatePrediction, FileReport, Report
+from msd.measure.report.report import FAILING, SEVERITIES, DelegatePrediction, FileReport, Report, unnamed
 
 FindingKey = tuple[Severity, str, str, str]
-"""Severity, kind, code and sentence of a finding, which stay the same when operations move."""
+"""Severity, kind, code and unnamed sentence of a finding: they stay the same when operations move."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _change(
     old_file: FileReport, old: DelegatePrediction, new_file: FileReport, new: DelegatePrediction
 ) -> Change:
     before, after = (
-        Counter((f.severity, f.kind, f.code, f.sentence) for f in p.findings) for p in (old, new)
+        Counter((f.severity, f.kind, f.code, unnamed(f)) for f in p.findings) for p in (old, new)
     )
     return Change(
         file=new_file.file,

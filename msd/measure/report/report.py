@@ -230,13 +230,13 @@ def grouped(findings: Iterable[Finding]) -> list[Group]:
     """Return groups of similar findings, worst and most frequent first."""
     similar: dict[tuple[object, ...], list[Finding]] = {}
     for f in findings:
-        similar.setdefault((f.severity, f.kind, f.code, _unnamed(f), f.fix, f.source), []).append(f)
+        similar.setdefault((f.severity, f.kind, f.code, unnamed(f), f.fix, f.source), []).append(f)
     groups = [_group(each) for each in similar.values()]
     return sorted(groups, key=lambda g: (SEVERITIES.index(g.severity), -len(g.operations), g.kind))
 
 
-def _unnamed(finding: Finding) -> str:
-    """Return the sentence without the names of tensors and the operation's place."""
+def unnamed(finding: Finding) -> str:
+    """Return its sentence without what a new file changes: names of tensors, and the operation's place."""
     sentence = re.sub(rf" at {finding.op}, which makes [^,]*,", "", finding.sentence)
     for name in sorted(filter(None, finding.tensors), key=len, reverse=True):
         sentence = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "…", sentence)

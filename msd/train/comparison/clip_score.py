@@ -5,6 +5,7 @@ Hessel et al., "CLIPScore" (2021, arXiv 2104.08718), with 100 for its factor of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def clip_scores(
 
     `folder` is transformers' CLIPModel with its tokenizer and its image processor, on disk; it reads `batch`
     images at once, in float32. Raises BadCheckpoint for a folder that is not one, lacks some of its weights,
-    or has only a pickle.
+    whose numbers are NaN, or has only a pickle.
     """
     from transformers import CLIPImageProcessor, CLIPModel, CLIPTokenizer
 
@@ -56,10 +57,13 @@ def clip_scores(
     if missing := sorted(loaded["missing_keys"]):  # transformers fills them with random numbers
         raise _no_clip(folder, f"its weights lack {len(missing)} tensors, the first {missing[0]}")
     scorer = _Scorer(model.eval().to(where), tokenizer, processor, where)
-    return [
+    found = [
         [score for i in range(0, len(images), batch) for score in scorer.scores(images[i : i + batch])]
         for images in columns
     ]
+    if not all(math.isfinite(score) for scores in found for score in scores):
+        raise _no_clip(folder, "its scores are no numbers")
+    return found
 
 
 def _no_clip(folder: Path, why: object) -> BadCheckpoint:

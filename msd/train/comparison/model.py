@@ -83,7 +83,7 @@ def open_model(model: ComparedModel, batch: int = BATCH, device: str | None = No
     """
     folder = model.folder
     if is_bundle(folder):
-        bundle = open_bundle(folder)
+        bundle = open_bundle(folder, verify=True)
         require_prompts_suffice(bundle, "models are compared by prompts alone")
         return OpenedModel(model, bundle, model.backend)
     if not (folder / INDEX).is_file():
