@@ -200,7 +200,7 @@ def test_converting_again_keeps_the_files_and_other_sizes_are_refused(converted:
     source = both.folder.parent / "source"
     sizes = ("--size", WIDE, "--size", TALL)
     result = run("convert", source, "-o", both.folder, *sizes)
-    assert "Nothing to do" in result.output
+    assert "Nothing to convert" in result.output
     result = run("convert", source, "-o", both.folder, "--size", WIDE)
     assert result.exit_code == 1
     assert "another conversion of this checkpoint (48x32 and 16x64)" in result.output

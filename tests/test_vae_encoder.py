@@ -233,7 +233,7 @@ def test_one_that_is_lost_is_reported(stripped: Path, tmp_path: Path) -> None:
     assert NAME not in manifest.configuration.components
     again = assert_done(call("convert", stripped, "-o", tmp_path / "out", *PIXELS))
     assert LACKING in again.stderr
-    assert "Nothing to do" in again.stdout
+    assert "Nothing to convert" in again.stdout
 
 
 @pytest.mark.parametrize("option", ["--also", "--component"])

@@ -77,6 +77,7 @@ def convert(
     import graph_rewrites
     from msd.conversion import convert as conversion
     from msd.conversion.choices import conversion_settings
+    from msd.conversion.reuse import load_previous, reverted
     from msd.conversion.source import find_source
 
     _refuse(given["sizes"], prune_report, dry_run, force)
@@ -89,9 +90,12 @@ def convert(
         _print_plan(planned, settings, as_json)
         return
     converted: list[str] = []
+    before = load_previous(to_write, force=True)
     with conversion_progress(converted) as on_progress:
         manifest = conversion.convert(source, to_write, settings, on_progress, _print_shared)
     _say_first(source, manifest.conversion)
+    for sentence in reverted(before, manifest, settings):
+        say(f"warning: {sentence}", err=True)
     if prune_report:
         save_report(manifest, prune_report, force)
     _print_result(manifest, to_write, converted, explain, as_json)
@@ -193,7 +197,7 @@ def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -
     for embedding in manifest.source.embeddings:
         say(f"prompts may contain {embedding.tokens[0]}, of {embedding.file}")
     if not converted:
-        say("Nothing to do: every file is up to date.")
+        say("Nothing to convert: every network is up to date.")
         return
     cost = manifest.conversion
     say(f"{cost.seconds:.1f} s, peak memory {_size(cost.peak_rss_bytes)}")
