@@ -227,6 +227,11 @@ REFUSED: dict[str, tuple[Arguments, int, str]] = {
     ),
     "guess alone": (lambda f: ("--guess",), 2, "--guess does nothing without --control"),
     "from alone": (lambda f: ("--control-from", 0.1), 2, "--control-from does nothing without --control"),
+    "from of none": (
+        lambda f: ("--control", f"canny={f / 'edges.png'}:1:0.1", "--control-from", 0.5),
+        2,
+        "--control-from does nothing where each --control names its own part of the steps",
+    ),
     "photo alone": (lambda f: ("--from-photo",), 2, "--from-photo does nothing without --control"),
     "two photos": (
         lambda f: (

@@ -153,6 +153,9 @@ def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
     for name, needs in plan.needs.items():
         words = f"{_size(needs.gpu)} on the GPU, {_size(needs.peak)} while it is opened"
         say(f"  {title_of(name)}: {words}")
+    if plan.estimated:
+        files = ", ".join(f"{name}.tflite" for name in plan.estimated)
+        say(f"{files}: about counts the weights alone; memory is known once a graph is traced or pruned.")
 
 
 def _print_result(

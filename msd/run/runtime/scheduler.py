@@ -207,6 +207,8 @@ def open_scheduler(folder: Path, name: str | None = None, insisted: Mapping[str,
     `insisted` is that of `make_scheduler`. Raises BadConfig.
     """
     path = folder / "scheduler_config.json"
+    if name is not None:
+        parse_name(name)  # a name that nothing has is not the file's fault
     try:
         config = bounded.read_json(path)
         if not isinstance(config, dict):
