@@ -316,7 +316,7 @@ def test_float16_is_audited_on_pictures(small: Bundle, tmp_path: Path) -> None:
     assert alone["audit"]["out_of_range"] == []
     files = json.loads(assert_done(call("report", small.folder, *options)).stdout)["files"]
     audits = {Path(file["file"]).stem: file["audit"]["inputs"] for file in files}
-    assert audits[NAME] == audits["unet"] == "pictures drawn"
+    assert audits[NAME] == audits["unet"] == "generated images"
 
 
 def test_an_images_time_is_without_it(small: Bundle) -> None:
