@@ -334,8 +334,7 @@ def _print(findings: Findings, setup: bool, verbose: bool, out: Console) -> None
     from msd.cli.verdict_view import print_browser_verdicts, print_undone, print_verdicts
 
     if findings.report.files:
-        shown = verbose or not findings.are_as_predicted
-        if shown:
+        if verbose or not findings.are_as_predicted:
             print_predictions(out, findings.report, verbose)
         else:
             print_reported(out, findings.report)
@@ -343,8 +342,8 @@ def _print(findings: Findings, setup: bool, verbose: bool, out: Console) -> None
             print_traffic(out, findings.report)
             print_driver_faults(out, findings.report)
         else:
-            more = "notes, what a run reads and writes, its least time, what is reported of this GPU"
-            say(f"-v adds {'' if shown else 'predictions, '}{more}", err=True)
+            also = "predictions, " if findings.are_as_predicted else ""
+            say(f"-v adds {also}notes, what a run reads and writes, and reports on this GPU", err=True)
     print_audits(out, findings.report)
     if findings.measured is not None:
         print_browser_verdicts(out, findings.measured, findings.verdicts, verbose)
