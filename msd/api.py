@@ -126,7 +126,8 @@ def generate(
     from msd.run.runtime.needs import read_initial_image
     from msd.run.runtime.pipeline import Pipeline
 
-    require_used(image, controls, fit, control_from, control_until, from_photo)
+    steering = [parse_control(each) for each in controls]
+    require_used(image, steering, fit, control_from, control_until, from_photo)
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
     with (
         damage_named([opened.folder]),
@@ -147,8 +148,7 @@ def generate(
             prompt_syntax=prompt_syntax,
             on_step=on_step,
             controls=[
-                read_control(picked, parse_control(each), control_from, control_until, fit, from_photo)
-                for each in controls
+                read_control(picked, each, control_from, control_until, fit, from_photo) for each in steering
             ],
             guess=guess,
         )

@@ -16,7 +16,7 @@ from click import Option
 import msd
 from msd.api import ConversionOptions
 from msd.cli.convert import convert as command
-from msd.errors import BadBundle, BadCheckpoint, BadConfig
+from msd.errors import BadBundle, BadCheckpoint, BadConfig, MsdError
 from scripts import draw_options
 
 PAGE = Path(__file__).parent.parent / "docs" / "api.md"
@@ -95,6 +95,9 @@ def test_mistakes_are_sentences(tmp_path: Path) -> None:
         ({"control_until": 0.5}, "control_from, control_until and from_photo are of pictures that steer"),
         ({"from_photo": True}, "control_from, control_until and from_photo are of pictures that steer"),
         ({"from_photo": True, "controls": ["a=a.png", "b=b.png"]}, "there are several controls"),
+        ({"control_from": 0.5, "controls": ["a=a.png:1:0.1"]}, "pictures that name no part of the steps"),
+        ({"control_until": 0.5, "controls": ["a=a.png:1:0:1"]}, "pictures that name no part of the steps"),
+        ({"scheduler": "foo"}, "no scheduler is called 'foo'; there are ddim"),
         ({"fit": "stretch"}, "fit is of a picture; give an image, or controls"),
     ],
 )
@@ -102,8 +105,9 @@ def test_what_an_image_cannot_use_is_refused(
     given: dict[str, Any], sentence: str, bundle_folder: Path
 ) -> None:
     """As on the command line, where these are options."""
-    with pytest.raises(BadConfig, match=re.escape(sentence)):
+    with pytest.raises(MsdError, match=re.escape(sentence)) as raised:
         msd.generate(bundle_folder, **{"prompt": "fox", "steps": 1, **given})
+    assert "scheduler_config.json" not in str(raised.value)
 
 
 def test_a_strength_is_a_number(bundle_folder: Path, tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_prompts_calibrate(bundles: dict[str, Path], tmp_path: Path) -> None:
     )
     assert result.exit_code == 0, result.output
     assert "calibrated with prompts.txt, 1 of 2 steps, guidance 1, seed 0" in result.stdout
-    assert "text_encoder, 1 inputs" in result.stdout
+    assert "text_encoder, 1 input" in result.stdout
 
 
 def test_other_checkpoints_are_refused(bundles: dict[str, Path], tmp_path: Path) -> None:

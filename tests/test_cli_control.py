@@ -89,7 +89,8 @@ def test_without_controlnets_the_other_files_are_the_same(folder: Path, bundle: 
 def test_converting_again_does_nothing_and_other_controlnets_are_refused(folder: Path) -> None:
     shutil.copytree(folder / "out", folder / "again")
     given = ("--controlnet", folder / "canny", "--controlnet", f"{folder / 'control_depth.pth'}:depth")
-    assert "Nothing to do" in done("convert", folder / "tiny", "-o", folder / "again", *SIZE, *given).output
+    again = done("convert", folder / "tiny", "-o", folder / "again", *SIZE, *given)
+    assert "Nothing to convert" in again.output
     result = call("convert", folder / "tiny", "-o", folder / "again", *SIZE, *given[:2])
     assert result.exit_code == 1
     assert "holds a conversion with the ControlNets canny, depth" in result.output
@@ -226,6 +227,11 @@ REFUSED: dict[str, tuple[Arguments, int, str]] = {
     ),
     "guess alone": (lambda f: ("--guess",), 2, "--guess does nothing without --control"),
     "from alone": (lambda f: ("--control-from", 0.1), 2, "--control-from does nothing without --control"),
+    "from of none": (
+        lambda f: ("--control", f"canny={f / 'edges.png'}:1:0.1", "--control-from", 0.5),
+        2,
+        "--control-from does nothing where each --control names its own part of the steps",
+    ),
     "photo alone": (lambda f: ("--from-photo",), 2, "--from-photo does nothing without --control"),
     "two photos": (
         lambda f: (

@@ -52,6 +52,7 @@ def test_a_whole_bundle(bundle: Path) -> None:
     assert result.stdout.endswith("3 of 3 files are fully delegated, and the results match the CPU's.\n")
     assert "✘" not in result.stdout
     assert len(result.output.splitlines()) == 8, "the adapter, a table, the conclusion, and that -v adds more"
+    assert "-v adds predictions, notes, what a run reads" in result.stderr
 
 
 def test_a_partial_delegation(tmp_path: Path) -> None:
@@ -240,7 +241,7 @@ def test_the_audit_takes_inputs(tmp_path: Path) -> None:
 def test_a_bundle_is_audited_on_what_it_draws(bundle_folder: Path) -> None:
     result = call("--no-run", "--audit-fp16", bundle_folder, "--fail-on", "")
     assert result.exit_code == 0, result.output
-    assert "runs on pictures drawn" in result.stdout
+    assert "runs on generated images" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ def test_without_a_known_structure_the_weights_are_counted(tmp_path: Path) -> No
     printed = run("--dry-run", "--size", "128x64").stdout
     assert "text_encoder.tflite        0.7 M parameters, 835.4 kB" in printed
     assert "unet.tflite                8.1 M parameters, about 8.2 MB" in printed
+    assert "unet.tflite, vae_decoder.tflite: about counts the weights alone; memory is known once" in printed
 
 
 def test_a_trace_is_announced_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,10 +18,12 @@ from safetensors.numpy import load_file, save_file
 import graph_rewrites
 from msd.bundle import Manifest, open_bundle
 from msd.compress.encoding.recipe import find_recipe
+from msd.conversion.client_interface import find_interface
 from msd.conversion.convert import Settings, convert
-from msd.conversion.reuse import stale_files
+from msd.conversion.reuse import reverted, stale_files
 from msd.errors import OutputExists, OutputUnwritable
 from msd.files.publication import publish, staged
+from msd.graph.rewrite.spelling import find_spelling
 from msd.models.families.stable_diffusion_xl import STABLE_DIFFUSION_XL
 from tests import checkpoints
 from tests.stable_diffusion import COMPONENTS
@@ -149,6 +151,45 @@ def test_other_settings_are_refused_until_forced(source: Path, out: Path) -> Non
     manifest, seen = converted(source, out, replace(SETTINGS, recipe=find_recipe("float16"), force=True))
     assert seen == set(COMPONENTS)
     assert manifest.configuration.recipe.name == "float16"
+
+
+def test_another_form_of_the_networks_is_refused(source: Path, out: Path) -> None:
+    """Also of those that would be added beside the folder's own: one bundle has one."""
+    spelled = replace(SETTINGS, target=replace(SETTINGS.target, spelling=find_spelling("litert-h100")))
+    bound = replace(SETTINGS, interface=find_interface("mlperf-mobile"))
+    composite = replace(SETTINGS, attention="composite")
+    for other, words in (
+        (composite, "attention products"),
+        (spelled, "the spelling standard"),
+        (bound, "msd's own interface"),
+    ):
+        for components in ((), ("vae_encoder",)):
+            with pytest.raises(OutputExists, match=rf"another conversion of this checkpoint \({words}\)"):
+                convert(source, out, replace(other, components=components))
+    convert(source, out, replace(composite, force=True))
+    with pytest.raises(OutputExists, match=r"\(attention composite\)"):
+        convert(source, out, SETTINGS)
+
+
+def test_what_images_lose_is_said(source: Path, out: Path) -> None:
+    """Of a scheduler, steps and so on that the folder was made with, and that are not given again."""
+    chosen = replace(SETTINGS, scheduler="euler:timestep_spacing=trailing", guidance=3.0)
+    velocity = replace(SETTINGS, prediction_type="v_prediction", steps=9)
+    first, manifest = open_bundle(out).manifest, convert(source, out, chosen)
+    assert not [*reverted(first, manifest, chosen), *reverted(None, first, SETTINGS)]
+    assert [*reverted(manifest, first, SETTINGS)] == [
+        "images had the scheduler euler, 4 steps and guidance 3; without --scheduler, --steps and --guidance"
+        " they now have the model's own: the scheduler ddim, 20 steps and guidance 7.5"
+    ]
+    assert [*reverted(convert(source, out, velocity), first, SETTINGS)] == [
+        "images had the prediction type v_prediction and 9 steps; without --prediction-type and --steps they"
+        " now have the model's own: the prediction type epsilon and 20 steps"
+    ]
+    trailing = replace(SETTINGS, scheduler="ddim:timestep_spacing=trailing")
+    assert [*reverted(convert(source, out, trailing), first, SETTINGS)] == [
+        "images had the scheduler ddim with timestep_spacing = trailing; without --scheduler they now have"
+        " the model's own: the scheduler ddim"
+    ]
 
 
 def test_another_checkpoint_is_refused_until_forced(source: Path, out: Path, tmp_path: Path) -> None:

@@ -200,6 +200,9 @@ def test_the_command_writes_another_schedule_beside_the_same_networks(
     assert (manifest["scheduler"]["_class_name"], manifest["scheduler"]["eta"]) == ("TCDScheduler", 1.0)
     assert json.loads((out / "scheduler" / "scheduler_config.json").read_text()) == manifest["scheduler"]
     assert manifest["components"] == before["components"]
+    back = CliRunner().invoke(convert, ["-o", str(out)])
+    assert "warning: images had the scheduler tcd, 1 step and guidance 1; without" in back.stderr
+    assert "Nothing to convert: every network is up to date." in back.stdout
     refused = CliRunner().invoke(convert, ["-o", str(out), "--scheduler", "huen"])
     assert refused.exit_code == 2
     assert "Error: no scheduler is called 'huen'" in refused.stderr

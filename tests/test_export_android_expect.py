@@ -77,6 +77,7 @@ def test_an_image_of_another_size_is_refused(bundle: Bundle, manifest: AppManife
     path = write_expected(tmp_path / "expected.png", bundle)
     with Image.open(path) as image:
         chunks = {name: str(text) for name, text in image.text.items()}
+    chunks["model"] = "of another size"
     pixels, latents = np.zeros((64, 48, 3), np.uint8), np.zeros((1, 8, 6, 4), np.float32)
     save_image(GeneratedImage(pixels, latents, chunks), path, force=True)
     with pytest.raises(BadImage, match=r"has another size \(48x64\) than the app \(48x32\)"):

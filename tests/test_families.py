@@ -159,7 +159,7 @@ def test_converting_again_does_nothing_and_one_component_alone_is_added(checkpoi
     assert tuple(open_bundle(out).manifest.components) == ("transformer",)
     assert_done(call("convert", checkpoint, "-o", out))
     assert tuple(open_bundle(out).manifest.components) == NAMES
-    assert "Nothing to do" in call("convert", checkpoint, "-o", out).output
+    assert "Nothing to convert" in call("convert", checkpoint, "-o", out).output
     assert_done(call("convert", checkpoint, "-o", out, "--dry-run"))
 
 

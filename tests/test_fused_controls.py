@@ -179,7 +179,7 @@ def test_the_other_kind_of_bundle_is_not_added_to(folder: Path, tmp_path: Path) 
     assert result.exit_code == 1
     assert "holds a conversion with --fuse-control" in " ".join(result.output.split())
     again = call("convert", folder / "tiny", "-o", tmp_path / "out", *given, *size, "--fuse-control")
-    assert "Nothing to do" in again.output
+    assert "Nothing to convert" in again.output
 
 
 def test_the_report_judges_one_file(folder: Path) -> None:

@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_file({"emb_params": vectors}, folder / "cat.safetensors")
     done = converted(folder, "out", "--prompt-chunks", CHUNKS)
     assert done.exit_code == 0, done.output
-    assert "prompts may contain <cat>, of embedding/cat.safetensors\n" in done.stdout
+    assert "prompts may contain <cat>, of cat.safetensors\n" in done.stdout
     return folder
 
 

@@ -28,6 +28,7 @@ from msd.models.demo import CHECKPOINT
 from msd.models.demo.captions import captions
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runtime.request import Request
+from tests import checkpoints
 
 WIDE = ("up_blocks.0.resnets.0", "up_blocks.0.resnets.1", "up_blocks.0.resnets.2",
         "up_blocks.1.resnets.0", "up_blocks.1.resnets.1")  # fmt: skip
@@ -168,6 +169,22 @@ def test_refusals(options: list[str], code: int, words: str, tmp_path: Path) -> 
     assert result.exit_code == code
     assert words in " ".join(result.output.split())
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--prune", "600MB"], "warning: nothing of unet was pruned: it fits the budget of 600 MB whole"),
+        ([], "report.json is an empty object: nothing was to be pruned"),
+    ],
+)
+def test_that_nothing_is_pruned_is_said(options: list[str], words: str, tmp_path: Path) -> None:
+    tiny = tmp_path / "tiny"
+    checkpoints.write(tiny, checkpoints.TINY)
+    result = run(tiny, "-o", tmp_path / "out", *options, "--prune-report", tmp_path / "report.json")
+    assert result.exit_code == 0, result.output
+    assert words in " ".join(result.stderr.split())
+    assert "pruned by" not in result.stdout
 
 
 def test_a_recipe_that_would_break_a_group(tmp_path: Path) -> None:

@@ -279,10 +279,26 @@ def parse(page: str) -> Tags:
 
 def test_the_page_stands_alone_and_shows_it_all() -> None:
     tags = parse(to_html(report_of(found(), found("note", 2))))
-    for words in ("a/model.tflite", "3 of 3", "ADD at 1, which makes t, is wrong", "align_ranks", "1 notes"):
+    for words in ("a/model.tflite", "3 of 3", "ADD at 1, which makes t, is wrong", "align_ranks", "1 note"):
         assert words in tags.text
     assert {"table", "svg", "style", "script", "details"} <= set(tags.seen)
     assert "No findings." in parse(to_html(report_of(found("note")))).text
+
+
+def test_the_page_s_verdict_is_of_every_delegate() -> None:
+    """Of the real one what it did, of others what the rules say: the command ends with 3 for them too."""
+    (file,) = report_of().files
+    (own,) = file.predictions
+    other = replace(own, delegate="tflite-gpu", delegated=2, findings=(found(),))
+    run = whole_verdict(rejected=(), psnr_db=60.0)
+    for predictions, count, said in (
+        ((own,), 1, "fp32"),
+        ((own, other), 0, "fp32, 2 of 3 predicted on tflite-gpu"),
+        ((replace(own, findings=(found(),)),), 1, "fp32"),
+    ):
+        page = to_html(Report("1", (replace(file, run=run, predictions=predictions),)))
+        assert f"{count} of 1 file: fully delegated, with the CPU's results." in page
+        assert f"{said}</li>" in page
 
 
 @given(st.text())

@@ -279,3 +279,5 @@ def test_a_configuration_of_deis_is_dpm_solver_s_where_diffusers_takes_it(kind: 
 def test_pndm_needs_four_steps_for_runge_and_kutta() -> None:
     with pytest.raises(BadConfig, match="3 steps are impossible: pndm's Runge-Kutta steps need 4"):
         make_scheduler(SD | {"skip_prk_steps": False}, "pndm").table(3)
+    with pytest.raises(BadConfig, match=r"^1 step is impossible: pndm's"):
+        make_scheduler(SD | {"skip_prk_steps": False}, "pndm").table(1)

@@ -200,7 +200,7 @@ def test_converting_again_keeps_the_files_and_other_sizes_are_refused(converted:
     source = both.folder.parent / "source"
     sizes = ("--size", WIDE, "--size", TALL)
     result = run("convert", source, "-o", both.folder, *sizes)
-    assert "Nothing to do" in result.output
+    assert "Nothing to convert" in result.output
     result = run("convert", source, "-o", both.folder, "--size", WIDE)
     assert result.exit_code == 1
     assert "another conversion of this checkpoint (48x32 and 16x64)" in result.output
@@ -270,7 +270,7 @@ def test_an_app_is_exported_for_one_size(converted: Convert, tmp_path: Path, com
     both = converted("gpu-w8", WIDE, TALL).folder
     result = run(command, both, "-o", tmp_path / "app")
     assert result.exit_code == 2
-    assert "An app has one size of images: choose --size 48x32 or 16x64." in result.output
+    assert "An export has one size of images: choose --size 48x32 or 16x64." in result.output
     result = run(command, both, "-o", tmp_path / "app", "--size", TALL)
     assert result.exit_code == 0, result.output
     (manifest,) = {path.read_text("utf-8") for path in (tmp_path / "app").rglob("sd-manifest.json")}

@@ -38,6 +38,12 @@ def test_refuses_to_skip_every_layer(count: int, folder: Path) -> None:
         skip_layers(open_folder(folder), count)
 
 
+def test_one_layer_is_one(tmp_path: Path) -> None:
+    checkpoints.write(tmp_path, checkpoints.TINY)
+    with pytest.raises(BadConfig, match=r"^1 layer cannot be skipped: .* has 1, and one must remain"):
+        skip_layers(open_folder(tmp_path), 1)
+
+
 def test_refuses_other_networks(folder: Path) -> None:
     checkpoint = open_folder(folder)
     with pytest.raises(BadConfig, match="keras-cv's own text encoder always has all layers"):

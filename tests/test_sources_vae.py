@@ -273,7 +273,7 @@ def test_a_preview_decoder_may_be_added_to_a_bundle(folder: Path, tmp_path: Path
     done = run(*command, "--preview-vae", folder / "taesd")
     assert done.exit_code == 0, done.output
     assert open_bundle(tmp_path / "out").manifest.components.items() > before.items()
-    assert "Nothing to do" in run(*command, "--preview-vae", folder / "taesd").output
+    assert "Nothing to convert" in run(*command, "--preview-vae", folder / "taesd").output
     other = run(*command, "--preview-vae", folder / "taesd", "--recipe", "float32")
     assert "holds another conversion of this checkpoint (recipe gpu-w8" in other.stderr
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -243,6 +244,15 @@ def test_a_dry_run_says_what_both_take(sources: dict[str, Path], xl: tuple[Bundl
     assert "unet_first.tflite" in printed
     assert "Memory, predicted for adreno-740 in float16:" in printed
     assert "U-Net: " in printed
+
+
+def test_each_half_is_named_as_one(sources: dict[str, Path], tmp_path: Path) -> None:
+    words = ["convert", str(sources["1.5"]), "-o", str(tmp_path / "out"), "--split"]
+    lines = CliRunner().invoke(command, words, catch_exceptions=False).stdout.splitlines()
+    said = [re.sub(r".*/(\w+)\.tflite: .* (\(.*\))", r"\1 \2", line) for line in lines[:4]]
+    traced = said[1].split()[3]
+    assert said[1:3] == [f"unet_first (half of {traced} traced)", f"unet (half of {traced} traced)"]
+    assert [each.split()[1] for each in (said[0], said[3])] == ["(of", "(of"]
 
 
 def tiny_model(*, narrow: bool) -> Model:

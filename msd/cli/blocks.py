@@ -127,9 +127,13 @@ def _print_tables(out: Console, report: BlockReport) -> None:
 def _table(name: str, part: ComponentErrors) -> Any:
     from rich.table import Table
 
-    table = Table(title=f"{name}, {part.runs} inputs", title_justify="left")
+    table = Table(title=f"{name}, {part.runs} input{'s' * (part.runs != 1)}", title_justify="left")
     table.add_column("block", no_wrap=True)
-    for column in ("weights, kB", "before", "SNR, dB", "max error", "SNR of the result", "share", "stored"):
+    columns = (
+        *("weights, kB", "before, kB", "SNR, dB", "max error"),
+        *("SNR of the result, dB", "share", "stored"),
+    )
+    for column in columns:
         table.add_column(column, justify="right")
     for block in part.worst_first:
         has_share = block.final_share is not None

@@ -14,7 +14,7 @@ from msd.cli import options
 from msd.cli.command import Command, console
 from msd.cli.conversion_options import conversion_options
 from msd.cli.options import FILE
-from msd.cli.plain import escape, say, say_json
+from msd.cli.plain import data_size, escape, say, say_json
 from msd.cli.progress import conversion_progress
 from msd.cli.pruning import print_pruning, save_report
 from msd.cli.tables import print_table
@@ -77,6 +77,7 @@ def convert(
     import graph_rewrites
     from msd.conversion import convert as conversion
     from msd.conversion.choices import conversion_settings
+    from msd.conversion.reuse import load_previous, reverted
     from msd.conversion.source import find_source
 
     _refuse(given["sizes"], prune_report, dry_run, force)
@@ -89,9 +90,12 @@ def convert(
         _print_plan(planned, settings, as_json)
         return
     converted: list[str] = []
+    before = load_previous(to_write, force=True)
     with conversion_progress(converted) as on_progress:
         manifest = conversion.convert(source, to_write, settings, on_progress, _print_shared)
     _say_first(source, manifest.conversion)
+    for sentence in reverted(before, manifest, settings):
+        say(f"warning: {sentence}", err=True)
     if prune_report:
         save_report(manifest, prune_report, force)
     _print_result(manifest, to_write, converted, explain, as_json)
@@ -142,13 +146,16 @@ def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
     say(f"{sizes} pixels, batch {settings.batch}, recipe {plan.recipe}:")
     for name, parameters in plan.parameters.items():
         about = "about " if name in plan.estimated else ""
-        size = f"{about}{_size(plan.bytes[name])}"
+        size = f"{about}{data_size(plan.bytes[name])}"
         say(f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, {size}")
     if plan.needs:
         say(f"Memory, predicted for {plan.device} in float16:")
     for name, needs in plan.needs.items():
-        words = f"{_size(needs.gpu)} on the GPU, {_size(needs.peak)} while it is opened"
+        words = f"{data_size(needs.gpu)} on the GPU, {data_size(needs.peak)} while it is opened"
         say(f"  {title_of(name)}: {words}")
+    if plan.estimated:
+        files = ", ".join(f"{name}.tflite" for name in plan.estimated)
+        say(f"{files}: about counts the weights alone; memory is known once a graph is traced or pruned.")
 
 
 def _print_result(
@@ -170,8 +177,9 @@ def _print_shared(file: SharedFile) -> None:
     first, *others = file.sizes
     verb = "adds" if len(others) == 1 else "add"
     say(
-        f"{file.file}: {first} takes {_size(file.first)}, {' and '.join(others)} {verb} {_size(file.added)}"
-        f"; in separate files they would take {_size(file.separate)}",
+        f"{file.file}: {first} takes {data_size(file.first)},"
+        f" {' and '.join(others)} {verb} {data_size(file.added)};"
+        f" in separate files they would take {data_size(file.separate)}",
         err=True,
     )
 
@@ -181,22 +189,26 @@ def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -
 
     family = family_of(manifest)
     for name, part in manifest.components.items():
-        ledger = manifest.ledger.get(name)
-        origin = f"of {ledger.before} traced" if ledger else f"for the {part.runs_on.upper()}"
-        unchanged = "" if family.component_of(name).name in converted else ", unchanged"
-        say(f"{output / part.file}: {_size(part.bytes)}, {part.operations} operations ({origin}){unchanged}")
+        component = family.component_of(name)
+        unchanged = "" if component.name in converted else ", unchanged"
+        ledger = manifest.ledger.get(component.name)
+        half = "half " if manifest.configuration.split and component == family.denoiser else ""
+        on_gpu = ledger and part.runs_on == "gpu"
+        origin = f"{half}of {ledger.before} traced" if on_gpu else f"for the {part.runs_on.upper()}"
+        size = data_size(part.bytes)
+        say(f"{output / part.file}: {size}, {part.operations} operations ({origin}){unchanged}")
     if because := manifest.scheduler.get("_prediction_type_because"):
         say(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")
     _print_images(manifest)
     for name, title in manifest.source.published.items():
         say(f"{name} is {title} as published")
     for embedding in manifest.source.embeddings:
-        say(f"prompts may contain {embedding.tokens[0]}, of {embedding.file}")
+        say(f"prompts may contain {embedding.tokens[0]}, of {Path(embedding.file).name}")
     if not converted:
-        say("Nothing to do: every file is up to date.")
+        say("Nothing to convert: every network is up to date.")
         return
     cost = manifest.conversion
-    say(f"{cost.seconds:.1f} s, peak memory {_size(cost.peak_rss_bytes)}")
+    say(f"{cost.seconds:.1f} s, peak memory {data_size(cost.peak_rss_bytes)}")
 
 
 def _print_images(manifest: Manifest) -> None:
@@ -241,11 +253,3 @@ def _widened(manifest: Manifest, component: str) -> str:
     ]
     more = sum(part.operations for part in parts) - manifest.ledger[component].after
     return f", and {more} that widen stored weights" if more else ""
-
-
-def _size(count: int) -> str:
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000  # type: ignore[assignment]
-    return f"{count:.2f} GB"

@@ -43,7 +43,7 @@ class ExportRequest:
         sizes = bundle.manifest.configuration.sizes
         if sizes and self.size is None:
             has = " or ".join(map(str, sizes))
-            raise click.UsageError(f"An app has one size of images: choose --size {has}.")
+            raise click.UsageError(f"An export has one size of images: choose --size {has}.")
         with one_size(bundle, self.size) as picked:
             require_listed_ports(picked)
             say_least_steps(picked, min(self.steps or [picked.manifest.images.steps]))

@@ -13,7 +13,7 @@ from msd.cli.command import Command
 from msd.cli.earlier import keep_earlier
 from msd.cli.export_request import ExportRequest, export_options
 from msd.cli.least_steps import least_steps
-from msd.cli.plain import say, say_json
+from msd.cli.plain import data_size, say, say_json
 from msd.cli.progress import component_progress
 from msd.export.web.manifest import RUNTIMES, TITLE
 
@@ -108,9 +108,9 @@ def _print(web: WebManifest, output: Path, licence: str | None, as_json: bool) -
         say_json(json.dumps(facts))
         return
     for precision, size in web.fetched.items():
-        say(f"a visitor fetches {size / 1e6:.0f} MB for {precision}", err=True)
+        say(f"a visitor fetches {data_size(size)} for {precision}", err=True)
     for role, size in web.fetched_later.items():
-        say(f"a picture that needs the {title_of(role)} fetches {size / 1e6:.0f} MB more", err=True)
+        say(f"a picture that needs the {title_of(role)} fetches {data_size(size)} more", err=True)
     if web.largest_model > OPENED:
         say(
             f"LiteRT.js was seen to open files of up to {OPENED / 1e6:.0f} MB, and to abort at one of"

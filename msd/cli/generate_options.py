@@ -51,6 +51,15 @@ def _controls(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
         raise click.BadParameter(str(problem)) from problem
 
 
+def _refuse_unused_parts(controls: tuple[ControlFile, ...]) -> None:
+    """Refuse a part of the steps for pictures that name none, where each names its own."""
+    from msd.run.runtime.control_file import begin_open, until_open
+
+    for option, is_read in (("control_from", begin_open), ("control_until", until_open)):
+        if not is_read(controls):
+            options.refuse_given((option,), "where each --control names its own part of the steps")
+
+
 def _requests(
     image: Path | None,
     mask: Path | None,
@@ -81,6 +90,8 @@ def _requests(
         raise click.UsageError(
             "--from-photo finds the edges of one photograph, and there are several --control."
         )
+    if controls:
+        _refuse_unused_parts(controls)
     if mask is None:
         options.refuse_given(("paste",), "without --mask")
 

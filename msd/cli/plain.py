@@ -55,3 +55,12 @@ def _shortened(text: str, most: int) -> str:
         return text
     head = most * 2 // 3
     return f"{text[:head]} … ({len(text)} letters) … {text[head - most :]}"
+
+
+def data_size(count: float) -> str:
+    """Return a number of bytes with its unit: 12 B, 3.4 kB, 5.6 MB, 7.89 GB."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.2f} GB"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msd.cli.command import console
-from msd.cli.plain import escape
+from msd.cli.plain import escape, say
 from msd.cli.tables import print_table
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def save_report(manifest: Manifest, path: Path, force: bool) -> None:
     from msd.files.schema import to_json
 
     report = {name: to_json(ledger.pruning) for name, ledger in manifest.ledger.items() if ledger.pruning}
+    if not report:
+        say(f"warning: {path} is an empty object: nothing was to be pruned", err=True)
     with atomic_write(path, force) as temporary:
         temporary.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
 
@@ -32,7 +34,8 @@ def print_pruning(manifest: Manifest) -> None:
     from rich.table import Table
 
     for name, ledger in manifest.ledger.items():
-        if not (pruning := ledger.pruning):
+        pruning = ledger.pruning
+        if not (pruning and pruning.units):
             continue
         has_refit = any(unit.output_error is not None for unit in pruning.units)
         title = f"{name}: pruned by {pruning.criterion}"

@@ -355,7 +355,8 @@ def _print(findings: Findings, setup: bool, verbose: bool, out: Console) -> None
             print_traffic(out, findings.report)
             print_driver_faults(out, findings.report)
         else:
-            say("-v adds predictions, what a run reads and writes, the least time, other programs", err=True)
+            also = "predictions, " if findings.are_as_predicted else ""
+            say(f"-v adds {also}notes, what a run reads and writes, and reports on this GPU", err=True)
     print_audits(out, findings.report)
     if findings.measured is not None:
         print_browser_verdicts(out, findings.measured, findings.verdicts, verbose)

@@ -227,16 +227,22 @@ def manifest_of(
         conversion=Conversion(
             stages=seconds,
             left_out=job.left_out,
-            remarks=(*job.remarks, *unread_tensors(job, written), *_of_numbers(written), *remarks),
+            remarks=(*job.remarks, *unread_tensors(job, written), *_of_written(written), *remarks),
             peak_rss_bytes=peak_rss(),
             seconds=round(time.perf_counter() - started, 2),
         ),
     )
 
 
-def _of_numbers(written: Mapping[str, WrittenComponent]) -> Iterator[str]:
-    """Yield which weights and activations of each component float16 cannot hold."""
+def _of_written(written: Mapping[str, WrittenComponent]) -> Iterator[str]:
+    """Yield what float16 cannot hold of each component, and where nothing was pruned."""
     for name, each in written.items():
+        pruning = each.ledger.pruning
+        if pruning and not pruning.units:
+            because = (
+                f"it fits the budget of {pruning.budget} whole" if pruning.budget else "all units are kept"
+            )
+            yield f"nothing of {name} was pruned: {because}"
         yield from each.remarks
         if each.clipped:
             yield (

@@ -131,6 +131,7 @@ def _facts(job: Job, name: str, source: Source) -> list[Any]:
             settings.effective_target,
             [rule.name for rule in settings.active_rules],
             *([settings.interface.digest] if settings.interface else []),
+            *(["composite"] if settings.attention == "composite" else []),
             *(["split"] if settings.split and name == job.family.denoiser.name else []),
         ],
         [code_fingerprint("msd", "graph_rewrites"), versions()],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from msd.bundle import (
 )
 from msd.conversion.job import Job
 from msd.conversion.manifest import configuration_of, fingerprints
+from msd.conversion.settings import Settings
 from msd.conversion.sources.binding import some
 from msd.conversion.sources.diffusers import TOKENIZER_FILES
 from msd.errors import BadBundle, OutputExists
@@ -25,8 +27,21 @@ from msd.files.publication import contents
 from msd.files.schema import to_json
 from msd.files.unwritable import raises_unwritable
 from msd.models.families import find_family
+from msd.run.runtime.scheduler import name_of
 
 REPLACE = "give another folder, or --force to replace it"
+
+PREDICTION = "prediction_type"
+
+FROM_INTERFACE = "time_embeddings"
+"""The setting of a manifest that another one, the interface, decides."""
+
+UNNAMED = {
+    "spelling": "the spelling standard",
+    "attention": "attention products",
+    "interface": "msd's own interface",
+}
+"""What a manifest means by settings that it does not have."""
 
 
 def refuse_unrelated(out: Path, force: bool) -> None:
@@ -87,6 +102,57 @@ def _named(manifest: Manifest) -> list[str]:
     return [*(part.file for part in manifest.components.values()), *([table] if table else [])]
 
 
+def reverted(old: Manifest | None, new: Manifest, settings: Settings) -> Iterator[str]:
+    """Yield a sentence where options of the conversion before decided what images are, and are not given now.
+
+    `old` is the folder's manifest before this conversion, if there was one, and `new` that after it.
+    """
+    if old is None or not _is_same_checkpoint(old.source, new.source):
+        return
+    named = settings.scheduler is not None
+    before, now = old.scheduler, new.scheduler
+    parts = [
+        ("--scheduler", named, _scheduler(before, now), _scheduler(now, before)),
+        ("--prediction-type", settings.prediction_type, _predicted(before), _predicted(now)),
+        ("--steps", named or settings.steps, _steps(old), _steps(new)),
+        (
+            "--guidance",
+            named or settings.guidance is not None,
+            f"guidance {old.images.guidance:g}",
+            f"guidance {new.images.guidance:g}",
+        ),
+    ]
+    if lost := [each for each in parts if not each[1] and each[2] != each[3]]:
+        options, _, was, became = zip(*lost, strict=True)
+        yield (
+            f"images had {_listed(was)}; without {_listed(options)} they now have the model's own:"
+            f" {_listed(became)}"
+        )
+
+
+def _listed(words: Collection[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _steps(manifest: Manifest) -> str:
+    return f"{manifest.images.steps} step{'s' if manifest.images.steps > 1 else ''}"
+
+
+def _predicted(config: Mapping[str, Any]) -> str:
+    return f"the prediction type {config.get(PREDICTION, 'epsilon')}"
+
+
+def _scheduler(config: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Return the name of a scheduler; if `other` has the same, with the settings that differ."""
+    name = f"the scheduler {name_of(config)}"
+    if name_of(config) != name_of(other):
+        return name
+    ours = {key: value for key, value in config.items() if key not in ("_class_name", PREDICTION)}
+    differing = [f"{key} = {value}" for key, value in ours.items() if other.get(key) != value]
+    return f"{name} with {', '.join(differing)}" if differing else name
+
+
 def reusable_files(job: Job, out: Path, old: Manifest, source: Source) -> dict[str, ConvertedFile]:
     """Return the files of `old` in the folder `out` that stay, by name; `source` is the source of the job.
 
@@ -112,14 +178,10 @@ def reusable_files(job: Job, out: Path, old: Manifest, source: Source) -> dict[s
 
 def _is_compatible(old: Manifest, source: Source, configuration: Configuration) -> bool:
     """Return whether the components of `old` and new ones form one bundle."""
-    before, now = to_json(old.configuration), to_json(configuration)
-    # Older manifests have fewer keys: one without sizes is of one size, and has no controls, tiles or halves.
-    configured = [
-        (each.sizes, each.controls, each.fused_controls, each.vae_tile, each.split)
-        for each in (old.configuration, configuration)
-    ]
-    same = now == {**now, **before} and configured[0] == configured[1]
-    return same and _is_same_checkpoint(old.source, source)
+    before, now = (replace(each, components={}) for each in (old.configuration, configuration))
+    parts = to_json(configuration.components)
+    added = parts == {**parts, **to_json(old.configuration.components)}
+    return before == now and added and _is_same_checkpoint(old.source, source)
 
 
 def _is_same_checkpoint(old: Source, new: Source) -> bool:
@@ -148,7 +210,7 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
     if not same:
         return f"a conversion of another checkpoint ({old.source.name})"
     before, now = to_json(old.configuration), to_json(configuration)
-    keys = (key for key in before | now if before.get(key) != now.get(key))
+    keys = (k for k in before | now if before.get(k) != now.get(k) and k != FROM_INTERFACE)
     other = ", ".join(_phrase(key, before.get(key)) for key in keys)
     return f"another conversion of this checkpoint ({other})"
 
@@ -158,6 +220,8 @@ def _phrase(key: str, value: Any) -> str:
         return f"tiles of {value} pixels" if value else "the autoencoder for whole images"
     if key == "split":
         return "the U-Net in two files" if value else "the U-Net in one file"
+    if key in UNNAMED and not value:
+        return UNNAMED[key]
     if key == "sizes":
         return " and ".join(f"{size['width']}x{size['height']}" for size in value or ()) or "one size"
     if key != "recipe":
@@ -174,4 +238,6 @@ def _require_same(out: Path, part: ConvertedFile, fingerprint: str) -> None:
     if (facts.sha256, facts.bytes) != (part.sha256, part.bytes):
         raise OutputExists(f"{path} is not as msd-convert wrote it; {REPLACE}")
     if part.made_from != fingerprint:
-        raise OutputExists(f"{path} was made by another msd, or with other rewrites; {REPLACE}")
+        raise OutputExists(
+            f"{path} was made by another msd, or with other rewrites, pruning or rounding; {REPLACE}"
+        )

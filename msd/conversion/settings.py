@@ -132,7 +132,9 @@ class Settings:
         `needed` are optional components that the model needs.
         """
         if unknown := {*self.components, *self.also} - {*family.names}:
-            raise BadConfig(f"there is no component {sorted(unknown)}; choose from {list(family.names)}")
+            raise BadConfig(
+                f"no component is called {' or '.join(sorted(unknown))}; there are {', '.join(family.names)}"
+            )
         added = family.added(preview=self.preview_vae is not None, upscaler=self.upscaler is not None)
         asked = self.components or (*family.required, *needed)
         return family.ordered((*asked, *self.also, *added, *family.controls))

@@ -171,7 +171,7 @@ class _Plan:
             limit = f"at most {100 * most / total:.1f} % of {parts} can go"
         else:
             limit = f"the weights of {parts} take at least {(total - most) / 1e6:.3g} MB"
-        return f"the budget of {budget} is impossible: {limit}, from what stays inside a block"
+        return f"the budget of {budget} is impossible: {limit}, since only widths inside a block are pruned"
 
 
 def _total(graph: Graph, measure: Callable[[Tensor], float]) -> float:

@@ -31,8 +31,9 @@ def skip_layers(checkpoint: Checkpoint, count: int) -> Checkpoint:
         layers = checkpoint.configs[encoder.name].layers
         if not 0 < count < layers - own:
             beyond = ", of which the last is skipped already," if own else ","
+            skipped = f"{count} layer{'s' * (count > 1)}"
             raise BadConfig(
-                f"{count} layers cannot be skipped: {checkpoint.name}'s {encoder.title} has {layers}{beyond}"
+                f"{skipped} cannot be skipped: {checkpoint.name}'s {encoder.title} has {layers}{beyond}"
                 " and one must remain"
             )
     return _of_xl(checkpoint, count) if own else _of_one(checkpoint, count)

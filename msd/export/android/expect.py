@@ -60,17 +60,19 @@ def read_expected(path: Path, manifest: AppManifest) -> Expected:
             f"{path} does not say how it was made (it has no {missing[0]!r}); give a PNG of msd generate"
         )
     expected = _request(path, chunks)
-    _require_same(path, "model", chunks["model"], manifest.model)
     for name in OTHERS.keys() & chunks.keys():
         raise BadImage(f"{path} {OTHERS[name]}, and the app's test generates from prompts alone")
+    # Before the model, whose hash the size changes too.
     _require_same(path, "size", f"{size[0]}x{size[1]}", f"{manifest.width}x{manifest.height}")
+    _require_same(path, "model", chunks["model"], manifest.model)
     _require_same(path, "scheduler", chunks["scheduler"], f"{manifest.scheduler}, {manifest.prediction}")
     if chunks.get("prompt_syntax", "plain") != "plain":
         raise BadImage(f"{path} has a prompt with weights, and the app takes prompts as they are")
     counts = [schedule.count for schedule in manifest.schedules]
     if expected.steps not in counts:
+        steps = f"{expected.steps} step{'s' * (expected.steps > 1)}"
         raise BadImage(
-            f"{path} has {expected.steps} steps and the app {' or '.join(map(str, counts))};"
+            f"{path} has {steps} and the app {' or '.join(map(str, counts))};"
             f" export with --steps {expected.steps}"
         )
     return expected

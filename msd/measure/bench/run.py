@@ -184,7 +184,7 @@ class _Bench:
         for i, bundle in enumerate(self.bundles):
             generation, refused = None, any(r.backend == name for r in self.refusals[i])
             if steps and not self.settings.components and not refused and can_generate(bundle, engine):
-                self._report(f"{name}: generating an image in {steps} steps")
+                self._report(f"{name}: generating an image in {steps} step{'s' * (steps > 1)}")
                 generation = generate_timed(bundle, engine, steps, self.settings.execution)
             time = image_time(bundle, name, self._on(name, i), self.settings.steps, generation)
             self.image_times[i] += [time] if time else []

@@ -67,7 +67,7 @@ def _inputs(file: Path, drawn: Drawn | None, given: Sequence[Path]) -> tuple[str
             check(run, ports, file)
         return ", ".join(path.name for path in given), list(runs)
     if drawn is not None and file.stem in drawn:
-        return "pictures drawn", list(drawn[file.stem])
+        return "generated images", list(drawn[file.stem])
     if port := image_port(ports.values()):
         return "the demo's scenes", list(scene_inputs(port))
     return "random numbers", [

@@ -31,6 +31,9 @@ from msd.measure.report.report import (
     grouped,
 )
 
+RAN = "litert-gpu"
+"""The delegate that runs a file; of others there are only rules."""
+
 WIDE = 1000
 """The timeline's width in its own units."""
 
@@ -61,6 +64,10 @@ def _text(value: object) -> str:
     return escape(str(value))
 
 
+def _number(faults: Sequence[ReportedFault]) -> str:
+    return "1 report" if len(faults) == 1 else f"{len(faults)} reports"
+
+
 def _path(value: str) -> str:
     """Return a path that may break behind its separators."""
     return re.sub(r"([/_.~-])", r"\1<wbr>", _text(value))
@@ -84,15 +91,19 @@ def _overview(report: Report) -> Iterable[str]:
 
 
 def _passes(file: FileReport) -> bool:
-    """Whether the real delegate takes the file, or, where it was not asked, the rules say so."""
-    return file.run.ok if file.run else all(map(file.passes, file.predictions))
+    """Whether the real delegate takes the file, and every other one by the rules."""
+    return (not file.run or file.run.ok) and all(map(file.passes, _only_predicted(file)))
+
+
+def _only_predicted(file: FileReport) -> list[DelegatePrediction]:
+    """Return the predictions of which the real delegate says nothing."""
+    return [p for p in file.predictions if not (file.run and p.delegate == RAN)]
 
 
 def _said(file: FileReport) -> str:
-    if file.run:
-        return ran(file.run)
-    shares = (f"{share(file, p)} predicted on {p.delegate}" for p in file.predictions)
-    return unjudged(file) or ", ".join(shares)
+    heard = [ran(file.run)] if file.run else []
+    shares = [f"{share(file, p)} predicted on {p.delegate}" for p in _only_predicted(file)]
+    return unjudged(file) or ", ".join([*heard, *shares])
 
 
 def _file(number: int, file: FileReport) -> Iterable[str]:
@@ -134,7 +145,8 @@ def _prediction(file: FileReport, prediction: DelegatePrediction) -> Iterable[st
         yield '<p class="good">No findings.</p>'
     if notes := [g for g in groups if g.severity not in SHOWN]:
         count = sum(len(g.operations) for g in notes)
-        yield f"<details><summary>{count} notes</summary>{_table(COLUMNS, map(_finding, notes))}</details>"
+        told = _table(COLUMNS, map(_finding, notes))
+        yield f"<details><summary>{count} note{'s' * (count > 1)}</summary>{told}</details>"
     yield _timeline(prediction.memory.timeline)
     if prediction.traffic:
         yield from _traffic(prediction.traffic)
@@ -143,7 +155,7 @@ def _prediction(file: FileReport, prediction: DelegatePrediction) -> Iterable[st
 def _driver_faults(faults: Sequence[ReportedFault]) -> Iterable[str]:
     """Yield what was reported of the device whatever the file."""
     if faults:
-        yield f"<details><summary>{len(faults)} reports on this GPU, not measured by msd</summary>"
+        yield f"<details><summary>{_number(faults)} on this GPU, not measured by msd</summary>"
         items = (f"<li><b>{_text(f.title)}:</b> {_path(f.sentence)}</li>" for f in faults)
         yield f"<ul>{''.join(items)}</ul></details>"
 

@@ -25,7 +25,7 @@ def counted(traffic: CountedTraffic) -> tuple[str, str, str, str]:
         f"{apart.dispatches} → {joined.dispatches}",
         f"{apart.activations / 1e6:.1f} → {joined.activations / 1e6:.1f} MB",
         megabytes(joined.weights),
-        f"{joined.arithmetic / 1e9:.1f} G",
+        f"{joined.arithmetic / 1e9:.1f} GFLOP",
     )
 
 

@@ -114,7 +114,7 @@ class OutOfRange:
 
 @dataclass(frozen=True)
 class Audit:
-    """Results out of float16's range in `runs` runs on "random numbers", "pictures drawn", or files."""
+    """Results out of float16's range in `runs` runs on "random numbers", "generated images", or files."""
 
     inputs: str
     runs: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,7 +36,7 @@ class ControlFile:
 
 def require_used(
     image: str | Path | None,
-    controls: Sequence[str],
+    controls: Sequence[ControlFile],
     fit: Fit,
     begin: float,
     until: float,
@@ -47,10 +47,24 @@ def require_used(
         raise BadConfig(
             "control_from, control_until and from_photo are of pictures that steer; give controls too"
         )
+    if controls and ((begin != 0 and not begin_open(controls)) or (until != 1 and not until_open(controls))):
+        raise BadConfig(
+            "control_from and control_until are of pictures that name no part of the steps; these do"
+        )
     if from_photo and len(controls) > 1:
         raise BadConfig("from_photo finds the edges of one photograph, and there are several controls")
     if image is None and not controls and fit != "crop":
         raise BadConfig("fit is of a picture; give an image, or controls")
+
+
+def begin_open(controls: Iterable[ControlFile]) -> bool:
+    """Return whether one of the pictures leaves open from which step on it steers."""
+    return any(control.begin is None for control in controls)
+
+
+def until_open(controls: Iterable[ControlFile]) -> bool:
+    """Return whether one of the pictures leaves open until which step it steers."""
+    return any(control.until is None for control in controls)
 
 
 def parse_control(text: str) -> ControlFile:

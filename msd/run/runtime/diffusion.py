@@ -89,9 +89,7 @@ class Diffusion:
     def require_steps(self, steps: int) -> None:
         """Raise BadConfig for a number of steps that no scheduler can take."""
         if not 1 <= steps <= self.num_train_timesteps:
-            raise BadConfig(
-                f"{steps} steps are impossible: this model can take 1 to {self.num_train_timesteps}"
-            )
+            raise BadConfig(f"{impossible(steps)}: this model can take 1 to {self.num_train_timesteps}")
 
     def _betas(self) -> Float:
         if self.trained_betas is not None:
@@ -132,6 +130,11 @@ def without(config: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]
 
 NO_RESCALING = ("rescale_betas_zero_snr",)
 """What diffusers' older schedulers do not read."""
+
+
+def impossible(steps: int) -> str:
+    """Return the clause that begins a refusal of a number of steps."""
+    return "1 step is impossible" if steps == 1 else f"{steps} steps are impossible"
 
 
 def require(name: str, value: object, known: Mapping[str, object] | tuple[str, ...]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from msd.errors import BadConfig
-from msd.run.runtime.diffusion import Diffusion, settings_in
+from msd.run.runtime.diffusion import Diffusion, impossible, settings_in
 from msd.run.runtime.step import Step, StepTable, first_step, require_strength
 
 SIGMA_DATA = 0.5
@@ -87,10 +87,10 @@ def distilled_timesteps(diffusion: Diffusion, original: int, steps: int, strengt
     if not 1 <= original <= total:
         raise BadConfig(f"original_inference_steps {original} should be from 1 to {total}")
     if steps > original:
-        raise BadConfig(f"{steps} steps are impossible: this model was distilled for up to {original}")
+        raise BadConfig(f"{impossible(steps)}: this model was distilled for up to {original}")
     if steps > kept:
         raise BadConfig(
-            f"{steps} steps are impossible at strength {strength:g}, which leaves {kept} of the {original}"
+            f"{impossible(steps)} at strength {strength:g}, which leaves {kept} of the {original}"
             " that this model was distilled for"
         )
     distilled = np.arange(kept, 0, -1) * (total // original) - 1

@@ -13,7 +13,15 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from msd.errors import BadConfig
-from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, Double, require, settings_in, without
+from msd.run.runtime.diffusion import (
+    NO_RESCALING,
+    Diffusion,
+    Double,
+    impossible,
+    require,
+    settings_in,
+    without,
+)
 from msd.run.runtime.spacing import SPACINGS, visited, whole
 from msd.run.runtime.step import Step, StepTable, first_step, step_table
 
@@ -67,7 +75,7 @@ class Pndm:
             return step_table([*self._plms(runs, [], alphas, stride)])
         if steps < 4:
             raise BadConfig(
-                f"{steps} steps are impossible: pndm's Runge-Kutta steps need 4; skip_prk_steps=true does not"
+                f"{impossible(steps)}: pndm's Runge-Kutta steps need 4; skip_prk_steps=true does not"
             )
         begun = [*self._runge_kutta(timesteps[:4], alphas, stride)]
         return step_table([*begun, *self._plms(timesteps[3:], [0, 4, 8], alphas, stride)])

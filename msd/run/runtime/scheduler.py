@@ -215,6 +215,8 @@ def open_scheduler(
     BadConfig.
     """
     path = folder / "scheduler_config.json"
+    if name is not None:
+        parse_name(name)  # a name that nothing has is not the file's fault
     try:
         config = dict(known) or bounded.read_json(path)
         if not isinstance(config, dict):
