@@ -285,7 +285,7 @@ def test_missing_folder_and_wrong_folder(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_converted_is_no_checkpoint(bundle_folder: Path, tmp_path: Path) -> None:
     refused = run(bundle_folder, "-o", tmp_path / "out")
-    assert_refused(refused, 1, "is converted already", "msd-convert takes the checkpoint")
+    assert_refused(refused, 1, "is converted already", "give the checkpoint that it was made from")
 
 
 def test_truncated_weights_are_refused(copy: Path, tmp_path: Path) -> None:

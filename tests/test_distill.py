@@ -305,6 +305,14 @@ def test_other_kinds_of_checkpoints_are_refused(tmp_path: Path, config: Any, mes
         open_networks(tmp_path, "cpu")
 
 
+def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path, demo_int8: Path) -> None:
+    """With what it is: a converted one, or a part of a checkpoint."""
+    with pytest.raises(BadCheckpoint, match=r"is converted already: .* give the checkpoint that"):
+        open_networks(demo_int8, "cpu")
+    with pytest.raises(BadCheckpoint, match=r"has no readable model_index\.json; it is empty"):
+        open_networks(tmp_path, "cpu")
+
+
 def test_a_batch_that_cannot_be_shared_is_refused(
     tmp_path: Path, checkpoint: Path, settings: DistillationSettings
 ) -> None:

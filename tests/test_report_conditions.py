@@ -32,7 +32,10 @@ def without_operations(tmp_path: Path) -> Path:
     return tmp_path / "empty.tflite"
 
 
-def test_a_file_without_operations_has_nothing_to_delegate(without_operations: Path) -> None:
+def test_a_file_without_operations_has_nothing_to_delegate(
+    without_operations: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     result = call("--no-run", without_operations)
     assert result.exit_code == 3
     assert "✘  empty.tflite  litert-gpu, adreno-740  no operation that a GPU could run" in result.stdout

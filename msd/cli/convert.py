@@ -193,8 +193,9 @@ def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -
         unchanged = "" if component.name in converted else ", unchanged"
         ledger = manifest.ledger.get(component.name)
         half = "half " if manifest.configuration.split and component == family.denoiser else ""
-        on_gpu = ledger and part.runs_on == "gpu"
-        origin = f"{half}of {ledger.before} traced" if on_gpu else f"for the {part.runs_on.upper()}"
+        origin = f"for the {part.runs_on.upper()}"
+        if ledger and part.runs_on == "gpu":
+            origin = f"{half}of {ledger.before} traced"
         size = data_size(part.bytes)
         say(f"{output / part.file}: {size}, {part.operations} operations ({origin}){unchanged}")
     if because := manifest.scheduler.get("_prediction_type_because"):

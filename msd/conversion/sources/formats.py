@@ -38,18 +38,18 @@ def open_checkpoint(
         raise BadCheckpoint(f"{path} has no .h5 files; --source keras-cv wants a folder of keras-cv's")
     if not path.is_dir():
         return open_single_file(path, prediction_type, vae_is_given)
-    _require_index(path)
+    require_index(path)
     return _with_prediction_type(diffusers.open_folder(path, vae_is_given), prediction_type)
 
 
-def _require_index(folder: Path) -> None:
-    """Raise BadCheckpoint, saying what a folder holds, for one without a model_index.json."""
+def require_index(folder: Path) -> None:
+    """Raise BadCheckpoint for a folder without a model_index.json, saying what it holds."""
     if (folder / diffusers.INDEX).exists():
         return
     if (folder / MANIFEST).exists():
         raise BadCheckpoint(
-            f"{folder} is converted already: msd generate {folder} -p PROMPT runs it; msd-convert takes the"
-            " checkpoint that it was made from"
+            f"{folder} is converted already: msd generate {folder} -p PROMPT runs it; give the checkpoint"
+            " that it was made from"
         )
     names = sorted(each.name for each in folder.iterdir())
     files = [name for name in names if is_weight_file(folder / name)]

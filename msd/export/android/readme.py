@@ -71,7 +71,8 @@ def _delivery(project: Project) -> str:
     gaps = {"pack_limit": size(LIMITS.pack), "total_limit": size(LIMITS.packs), "targeting": ""}
     if project.settings.min_ram:
         gaps["targeting"] = fill("delivery/targeting.md", memory=size(project.settings.min_ram)).rstrip()
-    return fill(f"delivery/{project.settings.delivery}.md", **gaps).strip()
+    text = fill(f"delivery/{project.settings.delivery}.md", **gaps).strip()
+    return text.replace("\n   ", "\n") if project.settings.app else text  # else in a list
 
 
 def _test(project: Project) -> str:

@@ -12,6 +12,7 @@ import torch
 
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.diffusers import open_folder, read_json
+from msd.conversion.sources.formats import require_index
 from msd.errors import BadCheckpoint
 from msd.models.families import Component
 from msd.models.networks import size_of
@@ -68,6 +69,8 @@ def open_networks(folder: Path, device: str) -> Networks:
     Raises BadCheckpoint for one that is damaged, that msd-convert could not read, or whose U-Net takes more
     than latents, a timestep and text; BadConfig for a scheduler of another kind of prediction.
     """
+    if folder.is_dir():
+        require_index(folder)
     checkpoint = open_folder(folder)
     if checkpoint.pruned:
         raise BadCheckpoint(
