@@ -1,11 +1,10 @@
 """A folder of converted files, and the manifest that describes it.
 
-text_encoder.tflite      unet.tflite      vae_decoder.tflite
+text_encoder.tflite  unet.tflite  vae_decoder.tflite  preview_decoder.tflite  upscaler.tflite
 vae_encoder.tflite       on request, and for models that read an image, such as those for inpainting
 unet_first.tflite        the first half of a U-Net in two files
 controlnet_NAME.tflite   of each ControlNet, whose residuals the U-Net then takes
 token_embedding.tflite   before the text encoder, for TensorFlow Lite's GPU delegate alone
-preview_decoder.tflite   upscaler.tflite
 tokenizer/  scheduler/   vocab.json, merges.txt, and both's configurations
 manifest.json            this module's `Manifest`; `open_bundle` reads such a folder
 """

@@ -65,7 +65,7 @@ def worst_difference(
     eta = {"eta": config.get("eta", 0.3)} if kind == "tcd" else {}
     random = np.random.default_rng(steps)
     image, added = random.standard_normal((2, 1, 5, 3, 4), np.float32)
-    latent, worst = added * np.float32(table.start), 0.0
+    latent, worst, wide = added * np.float32(table.start), 0.0, np.float64 if in_float64 else np.float32
 
     def noised(index: int) -> Float:
         """Return diffusers' image with noise before a step; compare ours."""
@@ -84,7 +84,6 @@ def worst_difference(
         scaled = theirs.scale_model_input(torch.from_numpy(latent), timestep).numpy()
         worst = max(worst, difference(np.float32(step.scale) * latent, scaled))
         sampled = paths.sampled(i - 1, added) if kind == "dpm++-sde" else added
-        wide = np.float64 if in_float64 else np.float32
         arrays = output.astype(wide), timestep, latent.astype(wide), sampled
         expected = stepped(theirs, *arrays, **eta).astype(np.float32)
         got, memory = step.apply(latent, output, memory, added)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -27,6 +28,7 @@ from tests import checkpoints, single_files, tiny_autoencoders
 from tests.checkpoints import TINY, vary
 from tests.drawings import nchw, nhwc
 from tests.late import diffusers, transformers
+from tests.stand_in import choose_scheduler
 
 INSTRUCT = "StableDiffusionInstructPix2PixPipeline"
 
@@ -100,7 +102,7 @@ def test_its_pipeline_replaces_no_settings_of_the_scheduler(
     pipeline.scheduler = diffusers.DDIMScheduler.from_config(pipeline.scheduler.config, steps_offset=0)
     pipeline.set_progress_bar_config(disable=True)
     shutil.copytree(bundle.folder, tmp_path / "out")
-    pipeline.scheduler.save_pretrained(tmp_path / "out" / "scheduler")
+    choose_scheduler(tmp_path / "out", json.loads(pipeline.scheduler.to_json_string()))
     made, wanted = both(open_bundle(tmp_path / "out"), pipeline, picture, guidance=7.5, image_guidance=1.5)
     assert psnr(wanted, made.latents) >= 60
 

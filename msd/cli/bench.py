@@ -194,10 +194,7 @@ def bench(
         effort=Effort(repeats, warmups, min_seconds, max_seconds),
         options=chosen_options(backends, of_backends),
     )
-    if fail_slower and other is None:
-        raise click.UsageError("--fail-slower compares with --compare OTHER.")
-    if measured and other:
-        raise click.UsageError("--from shows one bundle; leave out --compare.")
+    _refuse_alone(fail_slower, measured, other)
     if output:
         require_writable(output, force)
     stderr = console(0, stderr=True)
@@ -286,6 +283,14 @@ def _write(benchmark: Benchmark, output: Path, force: bool) -> None:
     with atomic_write(output, force) as temporary:
         text = to_markdown(benchmark) if output.suffix == ".md" else dump_benchmark(benchmark)
         temporary.write_text(text, "utf-8")
+
+
+def _refuse_alone(fail_slower: float | None, measured: Path | None, other: Path | None) -> None:
+    """Refuse what compares without --compare, and --compare of what shows one bundle."""
+    if fail_slower and other is None:
+        raise click.UsageError("--fail-slower compares with --compare OTHER.")
+    if measured and other:
+        raise click.UsageError("--from shows one bundle; leave out --compare.")
 
 
 def _require_alike(picked: Sequence[Bundle], given: Sequence[Bundle], limit: float | None) -> None:

@@ -188,15 +188,17 @@ def _upsampled() -> Iterator[Case]:
                 yield Case(f"TRANSPOSE_CONV {size}×{size}, stride {stride}, {padding}", model(made))
 
 
-def _fully_connected() -> Iterator[Case]:
-    def of(
-        name: str, rows: Any, weight: Tensor, bias: Tensor | None = None, version: int = 1, **a: Any
-    ) -> Case:
-        result = a.pop("result", (*rows[:-1], weight.shape[0]))
-        inputs = [given(*rows), weight] + ([bias] if bias else [])
-        made = op("FULLY_CONNECTED", inputs, (result, "FLOAT32"), version=version, **a)
-        return Case(f"FULLY_CONNECTED {name}", model(made))
+def _dense(
+    name: str, rows: Any, weight: Tensor, bias: Tensor | None = None, version: int = 1, **a: Any
+) -> Case:
+    result = a.pop("result", (*rows[:-1], weight.shape[0]))
+    inputs = [given(*rows), weight] + ([bias] if bias else [])
+    made = op("FULLY_CONNECTED", inputs, (result, "FLOAT32"), version=version, **a)
+    return Case(f"FULLY_CONNECTED {name}", model(made))
 
+
+def _fully_connected() -> Iterator[Case]:
+    of = _dense
     for form, weight in _weight_forms(12, 8):
         yield of(form, (5, 8), weight, numbers(12))
     for rank, rows in enumerate([(8,), (5, 8), (3, 5, 8), (2, 3, 5, 8), (1, 2, 3, 5, 8)], 1):

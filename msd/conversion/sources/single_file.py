@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +53,7 @@ def open_single_file(
     tensors = plain_unet(contents.tensors)
     require_equal_without(str(path), tensors, (TEXT, UNET, VAE))
     refuse_other_kinds(path, tensors, {VAE} if vae_is_given else set())
-    prefix, read = (XL, xl_texts) if is_xl(tensors) else (TEXT, _texts)
-    texts = read(NetworkTensors.of(str(path), tensors, prefix))
+    texts = _texts_of(path, tensors)
     unet, vae = (NetworkTensors.of(str(path), tensors, each) for each in (UNET, VAE))
     by_shapes = unet_settings(unet, texts.head_widths, texts.pooled)
     of_unet, of_heads = original.structure.with_heads(by_shapes)
@@ -89,6 +88,11 @@ def open_single_file(
             *unmerged(contents.tensors),
         ),
     )
+
+
+def _texts_of(path: Path, tensors: Mapping[str, Weights]) -> Texts:
+    prefix, read = (XL, xl_texts) if is_xl(tensors) else (TEXT, _texts)
+    return read(NetworkTensors.of(str(path), tensors, prefix))
 
 
 def _texts(part: NetworkTensors) -> Texts:

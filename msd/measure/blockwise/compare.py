@@ -39,13 +39,7 @@ def compare(
     checkpoints and for a reference with integer weights, and what `measure` and `Calibration.runs` raise.
     `on_stopped` gets what was measured before that, or before Ctrl-C.
     """
-    require_same_checkpoint(reference, compressed)
-    for bundle in (reference, compressed):
-        require_in_one_file(bundle, components)
-    for name in components:
-        compressed.component(name)
-        reference.component(name)
-        require_floats(reference, name)
+    _require_comparable(reference, compressed, components)
     report = BlockReport(
         command=command,
         reference=reference.folder.name,
@@ -79,6 +73,16 @@ def compare(
                 on_stopped(report)
             raise
     return report
+
+
+def _require_comparable(reference: Bundle, compressed: Bundle, components: Sequence[str]) -> None:
+    require_same_checkpoint(reference, compressed)
+    for bundle in (reference, compressed):
+        require_in_one_file(bundle, components)
+    for name in components:
+        compressed.component(name)
+        reference.component(name)
+        require_floats(reference, name)
 
 
 def require_floats(reference: Bundle, component: str) -> None:
