@@ -17,6 +17,8 @@ TEXT_BYTES = 32 << 20
 """The longest text or JSON; a tokenizer has some 3 MB, a manifest less."""
 
 TOML_BYTES = 1 << 20
+"""The longest TOML or YAML."""
+
 VALUES = 1_000_000
 """The most values of one JSON or TOML text; a tokenizer has some 100,000."""
 
@@ -96,6 +98,11 @@ def parse_toml(text: str) -> dict[str, Any]:
     table = tomllib.loads(text)
     _require_plain(table)
     return table
+
+
+def read_yaml(path: Path) -> Any:
+    """Return what the YAML file at `path` holds, as `parse_yaml` does."""
+    return parse_yaml(read_text(path, TOML_BYTES))
 
 
 def parse_yaml(text: str) -> Any:

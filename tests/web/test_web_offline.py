@@ -70,6 +70,14 @@ def visit(page: Page, address: str) -> str:
     return words
 
 
+def keep_and_renew(site: Path, page: Page, address: str) -> None:
+    """Visit the site until a worker keeps its page, and publish a newer one, which says "two"."""
+    visit(page, address)
+    assert is_kept(page)
+    rewrite(site, "two", *WORDS)
+    write_shell(site)
+
+
 def evaluated(page: Page, script: str) -> Any:
     """Return the value of a script, or None while the page is opened again."""
     from playwright.sync_api import Error
@@ -176,10 +184,7 @@ def test_a_newer_page_waits_while_an_older_one_is_open(
     site: Path, page: Page, context: BrowserContext
 ) -> None:
     with serving(site) as address:
-        visit(page, address)
-        assert is_kept(page)
-        rewrite(site, "two", *WORDS)
-        write_shell(site)
+        keep_and_renew(site, page, address)
         other = context.new_page()
         assert visit(other, address) == "one one one"
         wait_for(lambda: is_waiting(other))
@@ -193,10 +198,7 @@ def test_a_second_page_lets_no_newer_one_replace_the_first(
     site: Path, page: Page, context: BrowserContext
 ) -> None:
     with serving(site) as address:
-        visit(page, address)
-        assert is_kept(page)
-        rewrite(site, "two", *WORDS)
-        write_shell(site)
+        keep_and_renew(site, page, address)
         assert visit(page, address) == "one one one"
         wait_for(lambda: is_waiting(page))
         other = context.new_page()
@@ -211,10 +213,7 @@ def test_a_second_page_lets_no_newer_one_replace_the_first(
 @pytest.mark.parametrize("changed", WORDS)
 def test_a_page_that_is_half_uploaded_is_not_kept(site: Path, page: Page, changed: str) -> None:
     with serving(site) as address:
-        visit(page, address)
-        assert is_kept(page)
-        rewrite(site, "two", *WORDS)
-        write_shell(site)
+        keep_and_renew(site, page, address)
         rewrite(site, "three", changed)
         assert visit(page, address) == "one one one"
         wait_for(lambda: page.evaluate(INSTALLING) is False)

@@ -145,10 +145,9 @@ def match(pat: Pat, tensor: Tensor | None, bound: Match | None = None) -> Iterat
     if args is None:
         yield here
         return
-    if _may_fit(args, inputs):
-        yield from _match_all(args, inputs, here)
-    if opset.spec(maker.kind).commutes and _may_fit(args, inputs[::-1]):
-        yield from _match_all(args, inputs[::-1], here)
+    for order in (inputs, inputs[::-1]) if opset.spec(maker.kind).commutes else (inputs,):
+        if _may_fit(args, order):
+            yield from _match_all(args, order, here)
 
 
 def _may_fit(pats: Sequence[Pat], tensors: Sequence[Tensor | None]) -> bool:
@@ -194,10 +193,7 @@ def _result_fits(pat: Pat, tensor: Tensor, maker: Op) -> bool:
     if maker.outputs.index(tensor) != pat.output:
         return False
     attrs = maker.attrs
-    for name, value in pat.wanted[maker.kind]:  # noqa: SIM110, this is much of the time of a conversion
-        if value != attrs[name]:
-            return False
-    return True
+    return all(value == attrs[name] for name, value in pat.wanted[maker.kind])
 
 
 def _match_all(pats: Sequence[Pat], tensors: Sequence[Tensor | None], bound: Match) -> Iterator[Match]:

@@ -64,10 +64,6 @@ def _text(value: object) -> str:
     return escape(str(value))
 
 
-def _number(faults: Sequence[ReportedFault]) -> str:
-    return "1 report" if len(faults) == 1 else f"{len(faults)} reports"
-
-
 def _path(value: str) -> str:
     """Return a path that may break behind its separators."""
     return re.sub(r"([/_.~-])", r"\1<wbr>", _text(value))
@@ -155,7 +151,8 @@ def _prediction(file: FileReport, prediction: DelegatePrediction) -> Iterable[st
 def _driver_faults(faults: Sequence[ReportedFault]) -> Iterable[str]:
     """Yield what was reported of the device whatever the file."""
     if faults:
-        yield f"<details><summary>{_number(faults)} on this GPU, not measured by msd</summary>"
+        reports = f"{len(faults)} report{'s' * (len(faults) > 1)}"
+        yield f"<details><summary>{reports} on this GPU, not measured by msd</summary>"
         items = (f"<li><b>{_text(f.title)}:</b> {_path(f.sentence)}</li>" for f in faults)
         yield f"<ul>{''.join(items)}</ul></details>"
 

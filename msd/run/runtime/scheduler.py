@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from msd.bundle import Bundle
@@ -109,7 +108,6 @@ DEFAULT = "ddim"
 ACTIVE_SETTINGS = (*SCALES.values(), "use_flow_sigmas", "rescale_betas_zero_snr")
 """Settings that change the schedule where a scheduler has them, and are false by default."""
 
-NOTHING_KNOWN: Mapping[str, Any] = MappingProxyType({})
 OWN_SPACING = "linspace"
 """The timestep spacing of schedulers that read none."""
 
@@ -207,7 +205,7 @@ def open_scheduler(
     folder: Path,
     name: str | None = None,
     insisted: Mapping[str, Any] = LATENTS,
-    known: Mapping[str, Any] = NOTHING_KNOWN,
+    known: Mapping[str, Any] | None = None,
 ) -> Scheduler:
     """Return the scheduler of a checkpoint's or a bundle's `scheduler/`, or `name` in its place.
 
@@ -218,7 +216,7 @@ def open_scheduler(
     if name is not None:
         parse_name(name)  # a name that nothing has is not the file's fault
     try:
-        config = dict(known) or bounded.read_json(path)
+        config = dict(known) if known else bounded.read_json(path)
         if not isinstance(config, dict):
             raise BadConfig(f"it holds {type(config).__name__}, not an object")
         return make_scheduler(config, name, insisted)

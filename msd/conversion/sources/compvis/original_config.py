@@ -88,7 +88,7 @@ def read_original_config(path: Path) -> OriginalConfig:
     if not path.is_file():
         return OriginalConfig()
     try:
-        config = bounded.parse_yaml(bounded.read_text(path))
+        config = bounded.read_yaml(path)
     except (OSError, ValueError) as error:
         raise BadCheckpoint(f"cannot read {path}, which is beside the checkpoint: {error}") from error
     if not isinstance(config, dict) or "model" not in config:

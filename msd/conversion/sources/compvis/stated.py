@@ -12,8 +12,8 @@ def find_value(config: Any, *keys: str) -> Any:
     """
     level = [config]
     while level:
-        for found in (each[key] for key in keys for each in level if isinstance(each, dict) and key in each):
-            return found
+        if found := [each[key] for key in keys for each in level if isinstance(each, dict) and key in each]:
+            return found[0]
         level = [inner for each in level for inner in _inner(each)]
     return None
 
