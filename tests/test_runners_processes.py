@@ -7,13 +7,15 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
+from threading import enumerate as enumerate_threads
 
 import numpy as np
 import pytest
 
-from msd.errors import BadModelFile, DelegateFailed
+from msd.errors import BadModelFile, DelegateFailed, NoDelegate
 from msd.run.runners import adapter, processes
-from msd.run.runners.backends.webgpu import WebGpuProcess, processes_ahead
+from msd.run.runners.backends.webgpu import BACKEND, WebGpuProcess, processes_ahead
 from msd.run.runners.child import Bounds, Child
 from msd.run.runners.driver_cache import VARIABLE
 from msd.run.runners.processes import Processes
@@ -119,18 +121,53 @@ def test_all_of_them_end_with_the_block(ahead: Processes) -> None:
     assert process.poll() == -signal.SIGKILL
 
 
-def test_a_gpu_that_must_be_probed_first_keeps_no_process(
+def test_a_gpu_that_must_be_probed_is_probed_while_processes_open_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed: list[Processes] = []
+    started, go_on, probed = Event(), Event(), Event()
+
+    def find_slowly() -> None:
+        started.set()
+        assert go_on.wait(60)
+        probed.set()
+
     monkeypatch.setattr(adapter, "is_remembered", lambda driver: False)
-    monkeypatch.setattr(Processes, "close", lambda processes: closed.append(processes))
-    assert processes_ahead(Conditions(), 2) is None
-    (processes,) = closed
-    monkeypatch.undo()
-    children = [*processes._idle]
-    processes.close()
-    assert all(child.process.poll() == -signal.SIGKILL for child in children)
+    monkeypatch.setattr(adapter, "find", find_slowly)
+    both = processes_ahead(Conditions(), 2)
+    assert both is not None, "it does not wait for the probe"
+    with both:
+        assert started.wait(60)
+        assert len(both._idle) == 2
+        go_on.set()
+        assert probed.wait(60)
+
+
+def test_a_process_on_a_driver_that_find_passes_over_is_not_taken(ahead: Processes, tmp_path: Path) -> None:
+    path = tiny_models.save("copy_only", tmp_path)
+    ahead.environment = {**ahead.environment, "VK_ICD_FILENAMES": "another driver's.json"}
+    with ahead:
+        (idle,) = ahead._idle
+        with load(path, ahead) as runner:
+            assert runner._child is not idle
+
+
+def test_no_adapter_at_all_is_said_by_the_first_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_none() -> None:
+        raise NoDelegate("the GPU delegate runs on no Vulkan adapter here")
+
+    monkeypatch.setattr(adapter, "is_remembered", lambda driver: False)
+    monkeypatch.setattr(adapter, "find", find_none)
+    raised: list[object] = []
+    monkeypatch.setattr("threading.excepthook", raised.append)
+    both = processes_ahead(Conditions(), 1)
+    assert both is not None
+    both.close()
+    for thread in enumerate_threads():
+        if thread.name.endswith("(_probe)"):
+            thread.join()
+    assert not raised
+    with pytest.raises(NoDelegate, match="no Vulkan adapter"):
+        BACKEND.prepare(Conditions())
 
 
 def test_a_gpu_whose_driver_must_be_installed_first_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

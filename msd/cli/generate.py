@@ -149,7 +149,7 @@ def _processes_ahead(
 ) -> Iterator[Processes | None]:
     """Start a process for each of the networks that load side by side, before the bundle is read.
 
-    Yield None for a backend that cannot, or where finding a GPU would take long.
+    Yield None for a backend that cannot, or where a driver must be installed first.
     """
     from msd.run.runners.registry import find_backend
     from msd.run.runners.runner import Conditions

@@ -51,7 +51,7 @@ def assemble(
     arena, *further = _arenas(held.values())
     bound = held | constants
     params, param_places = _pack_params(dispatches)
-    pipelines = list(dict.fromkeys(map(_pipeline, dispatches)))
+    pipelines = list(dict.fromkeys(map(pipeline_of, dispatches)))
     numbers = {pipeline: i for i, pipeline in enumerate(pipelines)}
     program = Program(
         buffers=(arena, max(len(params), 16), *sizes, *further),
@@ -59,7 +59,7 @@ def assemble(
         constants=tuple(Constant(v.name, constants[v], load) for v, load in loads.items()),
         pipelines=tuple(pipelines),
         steps=tuple(
-            _step(dispatch, numbers[_pipeline(dispatch)], bound, place)
+            _step(dispatch, numbers[pipeline_of(dispatch)], bound, place)
             for dispatch, place in zip(dispatches, param_places, strict=True)
         ),
         inputs={name: _port(named, bound) for name, named in inputs.items()},
@@ -162,7 +162,8 @@ def _word(number: int | float) -> bytes:
     return struct.pack("<I" if number >= 0 else "<i", number)
 
 
-def _pipeline(dispatch: Dispatch) -> ComputePipeline:
+def pipeline_of(dispatch: Dispatch) -> ComputePipeline:
+    """Return the pipeline that a dispatch runs."""
     reads = ["read-only-storage" if v.load is not None else "storage" for v in dispatch.reads]
     bindings = [*reads, *["storage"] * len(dispatch.writes), *["uniform"] * bool(dispatch.params)]
     return ComputePipeline(dispatch.kernel.name, dispatch.kernel.wgsl, tuple(bindings))

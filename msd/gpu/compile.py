@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from msd.errors import DelegateFailed
-from msd.gpu.assemble import Named, assemble
+from msd.gpu.assemble import Named, assemble, pipeline_of
 from msd.gpu.faults import FAULTS, fault
 from msd.gpu.fuse import fuse
 from msd.gpu.gpu import Gpu
 from msd.gpu.kernels.pointwise import IDENTITY, Strided, compute
 from msd.gpu.lowering import lower
 from msd.gpu.lowering.memory import Memory
-from msd.gpu.program import Program
+from msd.gpu.program import ComputePipeline, Program
 from msd.gpu.switches import Switches
 from msd.gpu.value import Dispatch, Value
 from msd.gpu.views import contiguous_strides
@@ -23,7 +23,12 @@ from msd.graph.ir import Graph, Model, Tensor
 from msd.graph.ir.densify import densify
 from msd.graph.rewrite.driver import RuleError
 
+OnPipeline = Callable[[ComputePipeline], None]
 NUMPY = {"FLOAT32": "float32", "FLOAT16": "float16", "INT32": "int32", "INT64": "int64"}
+
+
+def ignored(pipeline: ComputePipeline) -> None:
+    """Make no use of a pipeline before its program is known."""
 
 
 def compile_file(path: Path, gpu: Gpu, switches: Switches | None = None) -> Program:
@@ -37,19 +42,35 @@ def compile_file(path: Path, gpu: Gpu, switches: Switches | None = None) -> Prog
 
 def compile_model(model: Model, gpu: Gpu, switches: Switches | None = None) -> Program:
     """Return the program of a model, whose graph is changed; raises DelegateFailed as `compile_file` does."""
+    switches = switches or Switches()
+    return compile_fused(fused_graph(model, switches), gpu, switches)
+
+
+def fused_graph(model: Model, switches: Switches) -> Graph:
+    """Return the graph of a model that is compiled, its operators fused, which needs no GPU.
+
+    Raises DelegateFailed for one of varying shapes, or whose operators cannot be fused.
+    """
     graph = next((each for each in model.graphs if each.signatures), model.main)
     _require_fixed(graph)
-    switches = switches or Switches()
     try:
         densify(graph)
         fuse(graph, switches)
     except (RuleError, *FAULTS) as problem:
         cause = problem.__cause__ if isinstance(problem.__cause__, Exception) else problem
         raise fault("fusing its operators fails", cause) from problem
+    return graph
+
+
+def compile_fused(graph: Graph, gpu: Gpu, switches: Switches, on_pipeline: OnPipeline = ignored) -> Program:
+    """Return the program of a fused graph; raises DelegateFailed as `compile_file` does.
+
+    Calls `on_pipeline` with most of its pipelines before the last is known, some of them several times.
+    """
     inputs, outputs = _interface(graph)
     matrix = gpu.matrix if switches.matrices else None
     gpu = replace(gpu, short_sums=switches.short_sums, matrix=matrix)
-    dispatches, memory = lower(graph, gpu, switches)
+    dispatches, memory = lower(graph, gpu, switches, lambda dispatch: on_pipeline(pipeline_of(dispatch)))
     given: dict[str, Named] = {}
     for name, tensor in inputs.items():
         given[name], narrowing = _given(tensor, memory)

@@ -7,6 +7,7 @@ before it opens a device; `msd.run.runners.adapter` finds one that works.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
@@ -71,22 +72,26 @@ class OpenDevice:
     timestamps: bool
     api: GpuApi = "wgpu"
     driver: str = ""
-    _made: dict[tuple[str, tuple[str, ...]], tuple[Any, Any]] = field(
+    _made: dict[tuple[str, tuple[str, ...]], Future[tuple[Any, Any]]] = field(
         default_factory=dict, compare=False, repr=False
     )
 
     def pipeline(self, wanted: ComputePipeline) -> tuple[Any, Any]:
         """Return a pipeline and the layout of its bindings: one made before, if it has the same shader.
 
-        Networks that are loaded again, or for another size, have many in common. May be called in any thread.
+        Networks that are loaded again, or for another size, have many in common. May be called in any thread;
+        what another thread is making is awaited.
         """
-        key = wanted.wgsl, wanted.bindings
-        if found := self._made.get(key):
-            return found
-        self._made[key] = made = self._make(wanted)
-        for oldest in list(self._made)[:-KEPT]:
-            self._made.pop(oldest, None)
-        return made
+        key, making = (wanted.wgsl, wanted.bindings), Future[tuple[Any, Any]]()
+        if (made := self._made.setdefault(key, making)) is making:
+            try:
+                making.set_result(self._make(wanted))
+            except BaseException as problem:
+                self._made.pop(key, None)
+                making.set_exception(problem)
+            for oldest in list(self._made)[:-KEPT]:
+                self._made.pop(oldest, None)
+        return made.result()
 
     def _make(self, wanted: ComputePipeline) -> tuple[Any, Any]:
         entries = [

@@ -3,8 +3,8 @@
     programs/KEY/program.json    the program, and the SHA-256 of each constant
     programs/KEY/NUMBER.bin      a buffer of constants as it is in the GPU's memory
 
-An entry's key is a fingerprint of the file's place, size and times, of the GPU and its driver, the
-optimisations, and our code. Its constants are written as they are packed for the GPU, and it gets its name
+An entry's key is a fingerprint of the file's place, size and times, the optimisations and our code, and one
+of the GPU and its driver. Its constants are written as they are packed for the GPU, and it gets its name
 when it is whole. Deleting entries only costs time. The pipelines that a driver makes of WGSL are its own to
 keep: neither wgpu 0.32 nor wgpudawn 0.32 has a cache for them.
 """
@@ -57,11 +57,23 @@ def entry_of(path: Path, device: OpenDevice, switches: Switches) -> Path | None:
     file = path.resolve()
     if is_scratch(file):
         return None
+    opened = fingerprint((device.gpu, device.name, device.api, device.driver))
+    return cache_root() / "programs" / f"{_key_of_file(file, switches)}{opened[:16]}"
+
+
+def is_compiled(path: Path, switches: Switches) -> bool:
+    """Return whether there is an entry of a file, for this GPU or another; False for a file that is gone."""
+    try:
+        entries = (cache_root() / "programs").glob(f"{_key_of_file(path.resolve(), switches)}*/{NAME}")
+        return next(entries, None) is not None
+    except OSError:
+        return False
+
+
+def _key_of_file(file: Path, switches: Switches) -> str:
     facts = file.stat()
     identity = (str(file), facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino)
-    opened = (device.gpu, device.name, device.api, device.driver)
-    key = fingerprint([identity, opened, switches, code_fingerprint(*CODE)])
-    return cache_root() / "programs" / key[:32]
+    return fingerprint([identity, switches, code_fingerprint(*CODE)])[:16]
 
 
 def read_entry(entry: Path) -> tuple[Program, int] | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import pytest
@@ -48,3 +51,46 @@ def test_the_oldest_go_where_there_are_too_many(opened: OpenDevice, monkeypatch:
     assert opened.pipeline(shader(3.0)) is made[3.0]
     assert opened.pipeline(shader(2.0)) is made[2.0]
     assert opened.pipeline(shader(1.0)) is not made[1.0]
+
+
+def test_a_shader_that_another_thread_is_compiling_is_awaited(
+    opened: OpenDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiles: list[str] = []
+    begun, go_on = Event(), Event()
+
+    def compile_slowly(device: OpenDevice, wanted: ComputePipeline) -> tuple[Any, Any]:
+        compiles.append(wanted.name)
+        begun.set()
+        assert go_on.wait(60)
+        return object(), object()
+
+    monkeypatch.setattr(OpenDevice, "_make", compile_slowly)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(opened.pipeline, shader(1.0))
+        assert begun.wait(60)
+        second = pool.submit(opened.pipeline, shader(1.0))
+        go_on.set()
+        assert first.result() is second.result()
+    assert compiles == ["set"]
+
+
+def refusing(refusals: list[Exception]) -> Callable[..., tuple[Any, Any]]:
+    """Return what makes a pipeline after all `refusals` were raised."""
+
+    def make(device: OpenDevice, wanted: ComputePipeline) -> tuple[Any, Any]:
+        if refusals:
+            raise refusals.pop()
+        return object(), object()
+
+    return make
+
+
+def test_a_shader_that_was_refused_is_tried_again(
+    opened: OpenDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OpenDevice, "_make", refusing([ValueError("no such type")]))
+    with pytest.raises(ValueError, match="no such type"):
+        opened.pipeline(shader(1.0))
+    made = opened.pipeline(shader(1.0))
+    assert opened.pipeline(shader(1.0)) is made

@@ -6,25 +6,27 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
 
 from msd.errors import DelegateFailed, ProgramRefused
 from msd.files import scratch
+from msd.gpu import compile as compile_module
 from msd.gpu import open_session as open_session_module
 from msd.gpu import program_cache
-from msd.gpu.compile import compile_model
+from msd.gpu.compile import compile_fused, compile_model, fused_graph
 from msd.gpu.device import OpenDevice
-from msd.gpu.gpu import MatrixUnit
+from msd.gpu.gpu import Gpu, MatrixUnit
 from msd.gpu.open_session import OpenedFile, open_session
 from msd.gpu.phases import Phases
-from msd.gpu.program import Program
+from msd.gpu.program import ComputePipeline, Program
 from msd.gpu.program_cache import entry_of
 from msd.gpu.store import NAME
 from msd.gpu.switches import Switches
 from msd.graph import tflite
-from msd.graph.ir import Model
+from msd.graph.ir import Build, Graph, Model, Tensor
 from msd.graph.ir.weights import Array
 from msd.run.runners.backends.webgpu import WebGpuProcess
 from msd.run.runners.random_inputs import random_inputs
@@ -53,7 +55,7 @@ def opened(
 ) -> tuple[OpenedFile, list[str]]:
     """Return an opened file, and the parts of opening it."""
     phases = Phases()
-    file = open_session(path, on or device(), switches or Switches(), phases)
+    file = open_session(path, lambda: on or device(), switches or Switches(), phases)
     return file, sorted((phase.name for phase in phases.all), key=[*COMPILED, *CACHED].index)
 
 
@@ -83,6 +85,52 @@ def test_the_second_opening_compiles_nothing_and_computes_the_same(cache: Path, 
     for name, value in here.items():
         np.testing.assert_array_equal(there[name], value)
     assert [entry.parent for entry in cache.glob(f"*/{NAME}")] == [entry_of(path, device(), Switches())]
+
+
+def test_a_file_that_is_not_in_the_cache_is_fused_while_the_device_opens(
+    cache: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fused, fuse = Event(), compile_module.fused_graph
+
+    def note(model: Model, switches: Switches) -> Graph:
+        fused.set()
+        return fuse(model, switches)
+
+    def open_slowly() -> OpenDevice:
+        assert fused.wait(60), "nothing is fused until the device is open"
+        return device()
+
+    monkeypatch.setattr(compile_module, "fused_graph", note)
+    first = open_session(path, open_slowly, Switches(), Phases())
+    fused.clear()
+    second = open_session(path, device, Switches(), Phases())
+    assert not fused.is_set()
+    computed, again = outputs(first), outputs(second)
+    for name, result in computed.items():
+        np.testing.assert_array_equal(result, again[name])
+
+
+def test_pipelines_are_made_before_the_program_is_known(demo_int8: Path) -> None:
+    """Those that are made for nothing belong to dispatches whose results nothing reads."""
+    model, ahead = tflite.read(demo_int8 / "unet.tflite"), set[ComputePipeline]()
+    gpu = Gpu(half=True)
+    program = compile_fused(fused_graph(model, Switches()), gpu, Switches(), ahead.add)
+    assert len(ahead & {*program.pipelines}) >= 0.9 * len(program.pipelines)
+    assert len(ahead - {*program.pipelines}) <= 2
+
+
+def test_a_file_that_cannot_be_compiled_is_refused_though_its_pipelines_were_begun(
+    cache: Path, tmp_path: Path
+) -> None:
+    def chain(new: Build, x: Tensor) -> Tensor:
+        for number in range(20):
+            x = new.MAXIMUM(x, np.full(5, number, np.float32)) if number % 2 else new.EXP(x)
+        return new.FLOOR(x)
+
+    path = tmp_path / "unknown.tflite"
+    tflite.write(Model([build(chain, x=(3, 5))]), path)
+    with pytest.raises(DelegateFailed, match=r"FLOOR, operator 20 .* has no kernel"):
+        open_session(path, device, Switches(), Phases())
 
 
 @pytest.mark.parametrize(
@@ -241,7 +289,7 @@ def test_a_gpu_that_refuses_matrix_units_runs_without_them_and_says_so(
     claiming = replace(device(), gpu=replace(device().gpu, half=True, matrix=MatrixUnit(16, 16, 16, 32)))
     assert "subgroupMatrix" in str(compile_model(tflite.read(path), claiming.gpu, Switches()).pipelines)
     monkeypatch.setattr(open_session_module, "Session", RefusedMatrices)
-    file = open_session(path, claiming, Switches(), Phases())
+    file = open_session(path, lambda: claiming, Switches(), Phases())
     assert "subgroupMatrix" not in str(file.session.program.pipelines)
     (remark,) = file.remarks
     assert remark.startswith(
@@ -249,10 +297,10 @@ def test_a_gpu_that_refuses_matrix_units_runs_without_them_and_says_so(
     )
     monkeypatch.setattr(RefusedMatrices, "__init__", lack_memory)
     with pytest.raises(DelegateFailed, match="memory"):
-        open_session(path, claiming, Switches(), Phases())
+        open_session(path, lambda: claiming, Switches(), Phases())
     monkeypatch.setattr(RefusedMatrices, "__init__", refuse)
     with pytest.raises(ProgramRefused, match="refused"):
-        open_session(path, device(), Switches(), Phases())
+        open_session(path, device, Switches(), Phases())
 
 
 def refuse(*arguments: object) -> None:

@@ -25,28 +25,41 @@ LOWER: dict[str, LowerOp] = {
     **reduction.LOWER,
 }
 """How each kind of operator becomes dispatches."""
+BEHIND = 8
+"""The dispatches after which one is rarely replaced by another: a norm replaces what wrote its input."""
 
 
-def lower(graph: Graph, gpu: Gpu, switches: Switches) -> tuple[list[Dispatch], Memory]:
+def lower(
+    graph: Graph, gpu: Gpu, switches: Switches, on_likely: Callable[[Dispatch], None] = lambda dispatch: None
+) -> tuple[list[Dispatch], Memory]:
     """Return the dispatches of a fused graph in order, and the values of its tensors.
 
+    Calls `on_likely` with most of them before the last is known; few of these are replaced by others.
     Raises DelegateFailed, naming the operator and its place, for a kind that has no kernels, or a form of it.
     """
     named = (tensor for signature in graph.signatures for tensor in signature.outputs.values())
     outputs, read = {*graph.outputs, *named}, {tensor for op in graph.ops for tensor in op.inputs}
     memory = Memory(gpu, switches, outputs, last=outputs - read)
     dispatches: list[Dispatch] = []
+    likely = 0
     for number, op in enumerate(graph.ops):
-        lower_op = LOWER.get(op.kind)
-        name = op.outputs[0].name if op.outputs else ""
-        if lower_op is None:
-            raise DelegateFailed(f"{op.kind}, operator {number} ({name}), has no kernel for WebGPU")
-        try:
-            dispatches += lower_op(op, memory)
-        except DelegateFailed as problem:
-            raise DelegateFailed(f"{op.kind}, operator {number} ({name}), {problem}") from None
-        except FAULTS as problem:
-            operands = ", ".join(map(repr, op.operands))
-            clause = f"{op.kind}, operator {number} ({name}), reads {operands}, and kernels fail on it"
-            raise fault(clause, problem) from problem
+        dispatches += _lowered(number, op, memory)
+        for dispatch in dispatches[likely:-BEHIND]:
+            on_likely(memory.replaced.get(dispatch, dispatch))
+            likely += 1
     return [memory.replaced.get(dispatch, dispatch) for dispatch in dispatches], memory
+
+
+def _lowered(number: int, op: Op, memory: Memory) -> list[Dispatch]:
+    lower_op = LOWER.get(op.kind)
+    name = op.outputs[0].name if op.outputs else ""
+    if lower_op is None:
+        raise DelegateFailed(f"{op.kind}, operator {number} ({name}), has no kernel for WebGPU")
+    try:
+        return lower_op(op, memory)
+    except DelegateFailed as problem:
+        raise DelegateFailed(f"{op.kind}, operator {number} ({name}), {problem}") from None
+    except FAULTS as problem:
+        operands = ", ".join(map(repr, op.operands))
+        clause = f"{op.kind}, operator {number} ({name}), reads {operands}, and kernels fail on it"
+        raise fault(clause, problem) from problem

@@ -73,7 +73,7 @@ class Backend:
     `open` loads a file to run it; `connect` returns, for the values of `options`, a device that measures
     files by itself. A backend has one of the two, and only the first kind can generate images. `alias`: its
     name in `msd generate` and in the metadata of images. `ahead` starts that many processes for files that
-    are not known yet, None where that might take long. `takes`: the conditions that it supports; the others
+    are not known yet, None where it cannot. `takes`: the conditions that it supports; the others
     have their defaults. `needs_adapter`: it runs on a GPU. `package`: the package that it needs, and a module
     of that. `package_note`: where that can be had. `for_cpu` returns the backend for files that are for
     the CPU; None for this one. `names_itself`: its message for a file that it refuses already names it.

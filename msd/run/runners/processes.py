@@ -29,6 +29,7 @@ class Processes:
     """
 
     def __init__(self, count: int, environment: Mapping[str, str]) -> None:
+        self.environment = environment
         self._lock, self._idle = Lock(), list[Child]()
         try:
             for _ in range(count):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -24,18 +24,24 @@ DELEGATE = "msd.gpu"
 
 
 class WebGpuModel:
-    """The file's program on a device, without some optimisations; raises the errors of msd.gpu.
+    """The file's program on the device that `open_device` returns, without some optimisations; raises the
+    errors of msd.gpu.
 
     `without` names fields of `msd.gpu.switches.Switches`; `phases` times the parts of opening it.
     """
 
     def __init__(
-        self, path: Path, device: OpenDevice, precision: Precision, without: Sequence[str], phases: Phases
+        self,
+        path: Path,
+        open_device: Callable[[], OpenDevice],
+        precision: Precision,
+        without: Sequence[str],
+        phases: Phases,
     ) -> None:
-        self._device = device
         switches = Switches(**dict.fromkeys(without, False))
-        opened = open_session(path, self._device, switches, phases)
-        self._session, program, operations = opened.session, opened.session.program, opened.operations
+        opened = open_session(path, open_device, switches, phases)
+        self._device, self._session = opened.device, opened.session
+        program, operations = opened.session.program, opened.operations
         self.opening = Opening(phases.all, opened.remarks)
         self.program = program_facts(program, operations, self._device)
         half, name = self._device.gpu.half, self._device.name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -174,9 +174,11 @@ class Models:
         from msd.run.runners.webgpu_model import WebGpuModel
 
         before, start = peak_rss(), perf_counter()
-        device = self._device(OpenGpu(request.precision, request.api))
-        phases, self._opening = self._opening, Phases()
-        loaded = WebGpuModel(request.path, device, request.precision, request.without, phases)
+        device = partial(self._device, OpenGpu(request.precision, request.api))
+        try:
+            loaded = WebGpuModel(request.path, device, request.precision, request.without, self._opening)
+        finally:
+            self._opening = Phases()
         return before, loaded, perf_counter() - start
 
     def _device(self, wanted: OpenGpu) -> OpenDevice:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from msd.errors import BadConfig, DelegateFailed, MsdError
+from msd.errors import BadConfig, DelegateFailed, MsdError, NoDelegate
 from msd.gpu.gpu_api import choose_api
 from msd.run.runners import adapter
 from msd.run.runners.backend import Backend
@@ -47,8 +49,9 @@ class WebGpuProcess(ProcessRunner):
     def start(self, environment: Mapping[str, str], bounds: Bounds) -> Child:
         """Return a process that was started ahead, where there is one, else one that is just started."""
         network = self.path.stem
-        if self._processes and (ahead := self._processes.take(bounds, network)):
-            return ahead
+        ahead = self._processes
+        if ahead and ahead.environment == environment and (child := ahead.take(bounds, network)):
+            return child
         cache = DriverCache.claimed(network)
         cache.note(network)
         return Child(environment, bounds, cache=cache)
@@ -96,7 +99,10 @@ class WebGpuProcess(ProcessRunner):
 
 
 def processes_ahead(conditions: Conditions, count: int) -> Processes | None:
-    """Return `count` processes that open the GPU; None without WebGPU, or where finding a GPU takes long."""
+    """Return `count` processes that open the GPU; None without WebGPU, or where a driver must be installed.
+
+    A driver that was not probed before is probed in a thread meanwhile, for which `adapter.find` waits.
+    """
     try:
         opening = OpenGpu(conditions.precision, choose_api(conditions.gpu_api))
     except BadConfig:
@@ -105,12 +111,15 @@ def processes_ahead(conditions: Conditions, count: int) -> Processes | None:
     if driver is None:
         return None
     processes = Processes(count, driver.environment)
-    # Whether the driver works is found out while Python starts there.
-    if isinstance(driver, adapter.Driver) and not adapter.is_remembered(driver):
-        processes.close()
-        return None
     processes.open_gpu(opening)
+    if isinstance(driver, adapter.Driver) and not adapter.is_remembered(driver):
+        Thread(target=_probe).start()
     return processes
+
+
+def _probe() -> None:
+    with suppress(NoDelegate):  # whoever needs the adapter says why
+        adapter.find()
 
 
 def cpu() -> Backend:
