@@ -334,13 +334,21 @@ def test_an_ending_in_capitals(first: Tensors, tmp_path: Path) -> None:
 
 
 def test_paths_that_are_no_checkpoint(tmp_path: Path) -> None:
-    refuse(tmp_path / "none", "does not exist; give a folder with a model_index.json, a .safetensors")
+    refuse(
+        tmp_path / "none", "does not exist; give a folder with a model_index.json or keras-cv's .h5 files, or"
+    )
     (tmp_path / "a.gguf").touch()
-    refuse(tmp_path / "a.gguf", "a.gguf is empty, not a file of weights")
+    refuse(tmp_path / "a.gguf", "a.gguf cannot be read as weights: it is empty")
     (tmp_path / "a.gguf").write_bytes(b"GGUF\3\0\0\0")
-    refuse(tmp_path / "a.gguf", "a.gguf is a GGUF file, whose weights are quantised; give the .safetensors")
+    refuse(
+        tmp_path / "a.gguf",
+        "a.gguf cannot be read as weights: it is a GGUF file, whose weights are",
+    )
     (tmp_path / "a.bin").write_bytes(b"<!DOCTYPE html><html>")
-    refuse(tmp_path / "a.bin", "a.bin is a web page, as a download gives that wants a login, not a file of")
+    refuse(
+        tmp_path / "a.bin",
+        "a.bin cannot be read as weights: it is a web page, as a download gives that wants",
+    )
     (tmp_path / "a.txt").write_bytes(b"a cat")
     refuse(tmp_path / "a.txt", "a.txt is not a file of weights: it begins as neither safetensors nor torch")
     (tmp_path / "a.ckpt").mkdir()

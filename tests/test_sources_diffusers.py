@@ -187,7 +187,7 @@ def test_missing_weights_are_refused(component: str, folder: Path) -> None:
     file.unlink()
     refuse(folder, f"{component} has no weights; {file.name} was expected")
     (folder / component / "flax_model.msgpack").touch()
-    refuse(folder, f"{file.name} was expected, and it holds flax_model.msgpack")
+    refuse(folder, f"{file.name} was expected, and it holds weights of Flax; give")
     (folder / component / "pytorch_model.bin").write_bytes(b"BC\xc0\xde")
     refuse(folder, "pytorch_model.bin is not a readable torch checkpoint: it is not a complete zip file")
 

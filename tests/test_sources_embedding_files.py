@@ -161,7 +161,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "JPEG": (
         lambda path: Image.new("RGB", (9, 9)).save(path, format="JPEG"),
-        "is a JPEG image, not a file of",
+        "cannot be read as weights: it is a JPEG image",
     ),
     "text": (lambda path: path.write_text("<html>"), "is a web page"),
 }

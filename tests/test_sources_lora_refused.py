@@ -309,7 +309,7 @@ def test_files_that_cannot_be_read(tiny: Tiny, tmp_path: Path) -> None:
     for suffix in (".ckpt", ".pt", ".bin", ".PTH"):
         path = tmp_path / f"x{suffix}"
         path.touch()
-        refuse(tiny, path, "is empty, not a file of weights")
+        refuse(tiny, path, "cannot be read as weights: it is empty")
         path.write_bytes(b"not this")
         refuse(tiny, path, "is not a readable torch checkpoint")
     torch.save([torch.ones(16, 2), torch.ones(2, 48)], path)

@@ -156,6 +156,8 @@ def test_files_that_are_no_zip_of_torchs(tmp_path: Path) -> None:
     refuse(tmp_path, "it cannot be read (Is a directory)")
     for other in ("x/other", "x/"):
         archive(path, {other: b""})
+        refuse(path, "torch wrote nothing in this zip file; unpack it")
+        archive(path, {other: b"", "x/version": b"3"})
         refuse(path, "it has no entry data.pkl")
     archive(path, {"x/data.pkl": b""}, zipfile.ZIP_DEFLATED)
     refuse(path, "its x/data.pkl is compressed or encrypted, which torch.save never does")
@@ -202,7 +204,7 @@ def test_an_entry_without_a_name(tmp_path: Path) -> None:
     place = data.index(b"PK\1\2")
     data[place + 28], data[place + 30] = 0, 1
     path.write_bytes(data)
-    refuse(path, "it has no entry data.pkl")
+    refuse(path, "torch wrote nothing in this zip file")
 
 
 def test_an_offset_of_64_bits(tmp_path: Path) -> None:

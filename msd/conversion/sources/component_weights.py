@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msd.conversion.sources.other_formats import INSTEAD, format_of_files
 from msd.conversion.sources.weight_file import is_weight_file, read_contents
 from msd.errors import BadCheckpoint
 from msd.files import bounded
@@ -217,5 +218,7 @@ def _but_holds(folder: Path) -> str:
     if not folder.is_dir():
         return ""
     names = sorted(path.name for path in folder.iterdir() if path.name != "config.json")
+    if what := format_of_files(names):
+        return f", and it holds {what}; {INSTEAD}"
     more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
     return f", and it holds {', '.join(names[:MOST_SHOWN])}{more}" if names else ""

@@ -18,6 +18,7 @@ from msd.conversion.sources.compvis.control import HINT, WRAPPER, control_tensor
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.diffusers import INDEX, read_json
 from msd.conversion.sources.hub import is_id, local_controlnet
+from msd.conversion.sources.other_formats import remedy_for_address
 from msd.conversion.sources.two_names import require_equal_without
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint, BadConfig
@@ -157,7 +158,7 @@ def _remarks(path: Path, opened: _ControlNet) -> Iterator[str]:
 
 def _opened(path: Path, part: Part) -> _ControlNet:
     if not path.exists():
-        raise BadCheckpoint(f"{path} does not exist; give {KINDS}")
+        raise BadCheckpoint(f"{path} does not exist; {remedy_for_address(path) or f'give {KINDS}'}")
     if not path.is_dir():
         return _ControlNet(None, _named_by_diffusers(path), (path,))
     folder = path / "controlnet" if (path / INDEX).is_file() else path

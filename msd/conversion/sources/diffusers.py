@@ -11,6 +11,7 @@ from typing import Any
 from msd.bundle import ImageDefaults
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.component_weights import StoredTensors, has_weights, stored_tensors
+from msd.conversion.sources.other_formats import INSTEAD, format_of_pipeline
 from msd.conversion.sources.two_names import by_new_names
 from msd.errors import BadCheckpoint
 from msd.files import bounded, schema
@@ -164,9 +165,9 @@ def family_of(folder: Path) -> Family:
     kind = index.get("_class_name")
     known = by_pipeline()
     if not isinstance(kind, str) or kind not in known:
-        raise BadCheckpoint(
-            f"{folder}/{INDEX} says the pipeline is {kind!r}, and only {', '.join(known)} are supported"
-        )
+        what = format_of_pipeline(str(kind))
+        why = f"which runs {what}; {INSTEAD}" if what else f"and only {', '.join(known)} are supported"
+        raise BadCheckpoint(f"{folder}/{INDEX} says the pipeline is {kind!r}, {why}")
     for key, wanted in known[kind].index.items():
         if index.get(key, wanted) != wanted:
             raise BadCheckpoint(

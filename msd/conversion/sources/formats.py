@@ -8,9 +8,14 @@ from pathlib import Path
 from msd.bundle import MANIFEST
 from msd.conversion.sources import diffusers, keras_cv
 from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.other_formats import INSTEAD, format_of_files, remedy_for_address
 from msd.conversion.sources.single_file import open_single_file
 from msd.conversion.sources.weight_file import is_weight_file
 from msd.errors import BadCheckpoint
+
+WANTED = "give a folder with a model_index.json or keras-cv's .h5 files, or a .safetensors or .ckpt file"
+BELOW = ("*", "snapshots/*")
+"""Where folders are that hold a checkpoint's folder; the second is Hugging Face's cache."""
 
 
 def open_checkpoint(
@@ -25,10 +30,7 @@ def open_checkpoint(
     or damaged, or that we cannot build.
     """
     if not path.exists():
-        raise BadCheckpoint(
-            f"{path} does not exist; give a folder with a model_index.json, a .safetensors or .ckpt file, or "
-            "a folder with keras-cv's .h5 files"
-        )
+        raise BadCheckpoint(f"{path} does not exist; {remedy_for_address(path) or WANTED}")
     if _is_keras_cv(path):
         checkpoint = keras_cv.open_folder(
             path, "keras-cv" if networks == "keras-cv" else "msd", vae_is_given=vae_is_given
@@ -37,6 +39,8 @@ def open_checkpoint(
     if networks == "keras-cv":
         raise BadCheckpoint(f"{path} has no .h5 files; --source keras-cv wants a folder of keras-cv's")
     if not path.is_dir():
+        if path.name == diffusers.INDEX:
+            raise BadCheckpoint(f"{path} describes a checkpoint; give its folder, {path.parent}")
         return open_single_file(path, prediction_type, vae_is_given)
     require_index(path)
     return _with_prediction_type(diffusers.open_folder(path, vae_is_given), prediction_type)
@@ -51,17 +55,23 @@ def require_index(folder: Path) -> None:
             f"{folder} is converted already: msd generate {folder} -p PROMPT runs it; give the checkpoint"
             " that it was made from"
         )
+    raise BadCheckpoint(f"{folder} has no readable {diffusers.INDEX}; {_instead(folder)}")
+
+
+def _instead(folder: Path) -> str:
+    """Return what a folder without a model_index.json has, and what should be given instead."""
     names = sorted(each.name for each in folder.iterdir())
     files = [name for name in names if is_weight_file(folder / name)]
+    below = (index for pattern in BELOW for index in sorted(folder.glob(f"{pattern}/{diffusers.INDEX}")))
+    if index := next(below, None):
+        return f"{index.parent.relative_to(folder)} in it has one: give {index.parent}"
     if len(files) == 1 and "config.json" not in names:
-        what = f"; it holds {files[0]}: give that file"
-    elif files:
-        what = (
-            f"; it holds {', '.join(files[:3])}, as one part of a checkpoint does: give the folder above it"
-        )
-    else:
-        what = f"; it holds {', '.join(names[:8])}" if names else "; it is empty"
-    raise BadCheckpoint(f"{folder} has no readable {diffusers.INDEX}{what}")
+        return f"it holds {files[0]}: give that file"
+    if files:
+        return f"it holds {', '.join(files[:3])}, as one part of a checkpoint does: give the folder above it"
+    if what := format_of_files(names):
+        return f"it holds {what}; {INSTEAD}"
+    return f"it holds {', '.join(names[:8])}" if names else "it is empty"
 
 
 def _is_keras_cv(path: Path) -> bool:

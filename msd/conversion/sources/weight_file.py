@@ -65,7 +65,7 @@ def _reader(path: Path) -> Callable[[Path], Contents]:
     """Return the function that reads a file, or that says best what is wrong with it."""
     start, suffix = first_bytes(path), path.suffix.lower()
     if what := what_else(path):
-        raise BadCheckpoint(f"{path} is {what}, not a file of weights")
+        raise BadCheckpoint(f"{path} cannot be read as weights: it is {what}")
     if start.startswith(ZIP) or is_legacy(start):
         return pickled.read_contents
     if _is_safetensors(start) or suffix == SAFE or not path.is_file():

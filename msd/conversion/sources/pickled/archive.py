@@ -78,6 +78,8 @@ def open_archive(path: Path) -> Archive:
             file = StoredFile(path, KIND, stamp_of(raw))
             with zipfile.ZipFile(raw) as archive:
                 infos = archive.infolist()
+            if not any(info.filename.endswith(("data.pkl", "version")) for info in infos):
+                raise unreadable(path, KIND, "torch wrote nothing in this zip file; unpack it")
             entries = [_entry(file, raw, info) for info in infos if not info.filename.endswith("/")]
     except OSError as error:
         raise unreadable(path, KIND, f"it cannot be read ({error.strerror})") from error
