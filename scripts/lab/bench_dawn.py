@@ -90,9 +90,17 @@ def trace_networks(folder: Path, names: tuple[str, ...]) -> None:
 @click.argument("names", nargs=-1, required=True)
 @click.option("--peer", "peers", multiple=True, help="Time LiteRT's delegate too for this network.")
 @click.option("--recipe", default="gpu-w8", show_default=True)
+@click.option(
+    "--variant", "variants", multiple=True, type=click.Choice(list(VARIANTS)), help="Time these alone."
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 def measure_networks(
-    folder: Path, names: tuple[str, ...], peers: tuple[str, ...], recipe: str, output: Path
+    folder: Path,
+    names: tuple[str, ...],
+    peers: tuple[str, ...],
+    recipe: str,
+    variants: tuple[str, ...],
+    output: Path,
 ) -> None:
     """Write a row for each network of NAMES, whose structures are in FOLDER, as JSON to OUTPUT."""
     report = described(PACKAGES) | {"recipe": recipe}
@@ -100,9 +108,10 @@ def measure_networks(
         made = pool.map(partial(prepared, folder, Path(temporary), recipe), names)
         for name, (path, row, inputs, expected) in zip(names, made, strict=True):
             report["rows"].append(row)
-            row |= in_turn(path, inputs, expected)
+            row |= in_turn(path, inputs, expected, variants or tuple(VARIANTS))
             if name in peers:
-                row["with copies"] = beside_litert(path, inputs)
+                save_figures(output, report, "msd/gpu", indent=1)
+                row["with copies"] = beside_litert(path, inputs, variants or tuple(VARIANTS))
             save_figures(output, report, "msd/gpu", indent=1)
             click.echo(json.dumps(row), err=True)
 
@@ -130,14 +139,14 @@ def conditions(api: Any, precision: Any = "fp16") -> Conditions:
     return Conditions(precision=precision, gpu_api=api, adapter=adapter.find())
 
 
-def in_turn(path: Path, inputs: dict[str, Array], expected: dict[str, Array]) -> Row:
+def in_turn(path: Path, inputs: dict[str, Array], expected: dict[str, Array], variants: Sequence[str]) -> Row:
     """Return each variant's seconds and its distances from float32 arithmetic on the GPU and on the CPU."""
     with WebGpuProcess(path, conditions("dawn", "fp32")) as full:
         exact = full.run(inputs)
     row: Row = {"fp32, dB to the CPU": distances(expected, exact)}
     with ExitStack() as stack:
         processes = {}
-        for name in VARIANTS:
+        for name in variants:
             before = gpu_used()
             process = processes[name] = stack.enter_context(opened(path, name))
             found = process.run(inputs)
@@ -154,7 +163,8 @@ def in_turn(path: Path, inputs: dict[str, Array], expected: dict[str, Array]) ->
             each = np.median(np.array(process.time(inputs, 6, True)[1:]), axis=0)
             row[name] |= {"median_seconds": median(seconds[name]), "run_seconds": seconds[name]}
             row[name]["kernels"] = kinds(process.compiled, each)
-    row["wgpu / dawn"] = round(row["wgpu"]["median_seconds"] / row["dawn"]["median_seconds"], 3)
+    if {"wgpu", "dawn"} <= {*variants}:
+        row["wgpu / dawn"] = round(row["wgpu"]["median_seconds"] / row["dawn"]["median_seconds"], 3)
     return row
 
 
@@ -174,7 +184,7 @@ def turns(processes: dict[str, WebGpuProcess], inputs: dict[str, Array]) -> dict
     return seconds
 
 
-def beside_litert(path: Path, inputs: dict[str, Array]) -> Row:
+def beside_litert(path: Path, inputs: dict[str, Array], variants: Sequence[str]) -> Row:
     """Return the seconds of LiteRT's delegate and of the kernels, in turn, with the copies."""
     begun, before = time.perf_counter(), gpu_used()
     with GpuProcess(path, conditions(None)) as litert, ExitStack() as stack:
@@ -188,7 +198,7 @@ def beside_litert(path: Path, inputs: dict[str, Array]) -> Row:
         }
         runners = {
             "litert-gpu": litert,
-            **{name: stack.enter_context(opened(path, name)) for name in VARIANTS},
+            **{name: stack.enter_context(opened(path, name)) for name in variants},
         }
         for _ in range(PEER_ROUNDS):
             for runner in runners.values():

@@ -68,7 +68,8 @@ def emulated(dispatch: Dispatch, unit: MatrixUnit) -> Dispatch:
 def emulated_in_floats(dispatch: Dispatch, unit: MatrixUnit) -> Dispatch:
     """Return the dispatch without matrix units and without halves, but for those that are read by words."""
     made = emulated(dispatch, unit) if "subgroupMatrix" in dispatch.kernel.wgsl else dispatch
-    text = made.kernel.wgsl.replace("enable f16;", "").replace("1152.0h", "1152.0f").replace("f16", "f32")
+    text = re.sub(r"(\d\.\d)h\b", r"\1f", made.kernel.wgsl.replace("enable f16;", ""))
+    text = text.replace("f16", "f32")
     return replace(made, kernel=replace(made.kernel, wgsl=text))
 
 

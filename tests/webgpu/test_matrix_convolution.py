@@ -65,9 +65,24 @@ def test_operands_in_wide_vectors(kind: str, splits: int, depth: int) -> None:
     assert found(made, dispatches) > 60
 
 
+@pytest.mark.parametrize(
+    ("outputs", "depth", "width"),
+    [(64, 64, "vec2<u32>"), (16, 64, "vec2<u32>"), (24, 64, "u32"), (40, 32, "u32")],
+)
+@pytest.mark.parametrize("splits", [1, 2])
+def test_eight_weights_of_a_word(outputs: int, depth: int, width: str, splits: int) -> None:
+    """The last slice along K ends beyond all; int4 has -8, too, which no positive number mirrors."""
+    made = case((1, 5, 7, 36), outputs, extras="scale bias residual", stored="int4", **KINDS["3x3"])
+    dispatches = tiled_convolution(made.op, Gpu(), replace(TILE, depth=depth), splits)
+    assert f"weights: array<{width}>" in dispatches[0].kernel.wgsl
+    assert "0x88888888u" in dispatches[0].kernel.wgsl
+    assert found(made, dispatches) > 100
+
+
 @pytest.mark.parametrize("tile", [TILE, MatrixTile(16, 32, 8, 8, SMALL, depth=32)], ids=str)
-def test_a_gate(tile: MatrixTile) -> None:
-    made = halved(case((1, 6, 8, 32), 48, extras="scale bias gate"))
+@pytest.mark.parametrize("stored", ["int8", "int4"])
+def test_a_gate(tile: MatrixTile, stored: Any) -> None:
+    made = halved(case((1, 6, 8, 32), 48, extras="scale bias gate", stored=stored))
     assert found(made, tiled_convolution(made.op, Gpu(), tile)) > 60
 
 

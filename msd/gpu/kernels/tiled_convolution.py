@@ -198,7 +198,7 @@ def filter_operands(
     """
     before = f"{number} * p.depth" if number else "0u"
     if (words := wide_words(tile, filter_)) and isinstance(tile, MatrixTile):
-        width = words if filter_.stored == "int8" else HALVES
+        width = HALVES if filter_.stored == "f16" else words
         wide = wide_filter(tile, filter_, before)
         return wide, width, tile_widening(filter_, tile, read=False)
     narrow = filter_operand(tile, filter_, pairs, f"{before} * p.filter_words" if number else before)

@@ -1,4 +1,4 @@
-"""Operands of matrix tiles that threads read in wide vectors, as they lie: eight halves, up to 16 weights."""
+"""Operands of matrix tiles that threads read in wide vectors, as they lie: eight halves, up to 32 weights."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from collections.abc import Callable
 from msd.gpu.kernels.images import corner_functions, is_pointwise
 from msd.gpu.kernels.matrix_tile import MatrixTile
 from msd.gpu.kernels.tile import AnyTile, TileOperand
-from msd.gpu.operations import Conv2D, Filter
+from msd.gpu.operations import Conv2D, Filter, Stored
 from msd.gpu.wgsl import fill
 
 HALVES = 8
 """The halves of a vector of four words, which is the width of such a binding (`msd.gpu.wgsl`)."""
+
+WORDS: dict[Stored, tuple[int, tuple[int, ...]]] = {
+    "int8": (4, (4, 2, 1)),
+    "int4": (8, (4, 2, 1)),
+    "f16": (2, (4,)),
+}
+"""The weights of a word, and how many words a thread may read at once, the most first."""
 
 
 def wide_image(op: Conv2D, tile: AnyTile) -> TileOperand | None:
@@ -129,23 +136,27 @@ if (left_c >= p.channels) {
 def wide_words(tile: AnyTile, filter_: Filter) -> int:
     """Return the words of weights that a thread reads at once, 0 where they are read one vector at a time.
 
-    That is the width of the binding `weights` for int8, and twice as many halves for f16.
+    That is the width of the binding `weights` for integers, and twice as many halves for f16.
     """
-    if not isinstance(tile, MatrixTile) or filter_.stored not in ("int8", "f16"):
+    if not isinstance(tile, MatrixTile) or filter_.stored not in WORDS:
         return 0
-    each, known = (4, (4, 2, 1)) if filter_.stored == "int8" else (2, (4,))
+    each, known = WORDS[filter_.stored]
     share = tile.columns * tile.depth // tile.threads
-    fitting = (words for words in known if words * each <= share and filter_.columns % (words * each) == 0)
+    fitting = (
+        words
+        for words in known
+        if words * each <= share and tile.columns % (words * each) == filter_.columns % (words * each) == 0
+    )
     return next(fitting, 0) if filter_.values.element != "f32" else 0
 
 
 def wide_filter(tile: MatrixTile, filter_: Filter, base: str = "0u") -> TileOperand:
     """Return the right operand that is a filter, from its row `base` on, where `wide_words` are not 0.
 
-    Integers need `widening.tile_widening`. Parameters: `depth` and `columns4`.
+    int8 needs `widening.tile_widening`. Parameters: `depth` and `columns4`.
     """
     words = wide_words(tile, filter_)
-    wide = words * (4 if filter_.stored == "int8" else 2)
+    wide = words * WORDS[filter_.stored][0]
     kind = "u32" if words == 1 else f"vec{words}<u32>"
     across = tile.columns // wide
     whole = filter_.rows % tile.depth == 0
@@ -159,15 +170,30 @@ def wide_filter(tile: MatrixTile, filter_: Filter, base: str = "0u") -> TileOper
         read = f"{name}_0 = weights[({base} + k + {name}_k) * {row} + {name}_at];\n"
         fetch += read if whole else f"{name}_0 = {kind}();\nif (k + {name}_k < p.depth) {{ {read} }}\n"
         store += f"{{\nlet to = {name}_k * {tile.right_row}u + {name}_column * {wide}u;\n"
-        store += _widened(words, name) if filter_.stored == "int8" else _halves("right", f"{name}_0")
+        store += _stored(filter_.stored, words, f"{name}_0")
         store += "}\n"
     return TileOperand(setup, fetch, store)
 
 
-def _widened(words: int, name: str) -> str:
-    """Return the WGSL that stores the weights of each word."""
-    text = ""
-    for word in range(words):
-        part = f"{name}_0" if words == 1 else f"{name}_0.{'xyzw'[word]}"
-        text += f"let wide{word} = widen_tiled({part});\n" + _four("right", 4 * word, f"wide{word}")
+def _stored(stored: Stored, words: int, read: str) -> str:
+    """Return the WGSL that stores the weights of the words that were `read`."""
+    if stored == "f16":
+        return _halves("right", read)
+    store = _eight_int4 if stored == "int4" else _four_int8
+    parts = [read] if words == 1 else [f"{read}.{axis}" for axis in "xyzw"[:words]]
+    return "".join(store(word, part) for word, part in enumerate(parts))
+
+
+def _four_int8(word: int, part: str) -> str:
+    return f"let wide{word} = widen_tiled({part});\n" + _four("right", 4 * word, f"wide{word}")
+
+
+def _eight_int4(word: int, part: str) -> str:
+    """1024 + n has the bits of 1024 with n in the last four, as f16; taking 1024 + 8 off again is exact."""
+    text = f"let u{word} = {part} ^ 0x88888888u;\n"
+    for n in range(4):
+        bits = f"((u{word} >> {4 * n}u) & 0x000f000fu) | 0x64006400u"
+        text += f"let pair{word}_{n} = bitcast<vec2<f16>>({bits}) - vec2<f16>(1032.0h);\n"
+        text += f"right[to + {8 * word + n}u] = pair{word}_{n}.x;\n"
+        text += f"right[to + {8 * word + 4 + n}u] = pair{word}_{n}.y;\n"
     return text
