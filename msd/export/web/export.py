@@ -125,7 +125,8 @@ def _networks(
     for file in networks(manifest):
         path = bundle.folder / file.name
         shards = write_shards(path, model) if settings.runtime == "litert" else ()
-        on_progress(file.role, "running on the CPU", 1, parts)
+        activity = "running on the CPU" if settings.expected else "writing"
+        on_progress(file.role, activity, parts - 1, parts)
         expected = write_expected(path, file.role, file.inputs, model) if settings.expected else None
         on_progress(file.role, "written", parts, parts)
         yield WebNetwork(
