@@ -131,5 +131,5 @@ export class Picture {
 /** @param {Kept} picture */
 function captionOf({ settings, seconds }) {
   const { seed, steps, guidance } = settings;
-  return `Seed ${seed}, ${steps} steps, guidance ${guidance}, made in ${duration(seconds)}.`;
+  return `Seed ${seed}, ${steps} step${steps === '1' ? '' : 's'}, guidance ${guidance}, made in ${duration(seconds)}.`;
 }
