@@ -61,7 +61,8 @@ def convert(
 
     `source` is a folder in diffusers' layout, one .safetensors or .ckpt file, a folder of keras-cv's .h5
     files, or an id on Hugging Face; None is the demo checkpoint. `on_progress` is called with a component,
-    its stage, how much of it is done, and the total. Raises MsdError with the sentence that the command
+    its stage, how much of it is done, and the total. What the command warns of is in the bundle's
+    `manifest.conversion.remarks`. Raises MsdError with the sentence that the command
     prints, and TypeError, with the nearest name, for an unknown option.
     """
     import graph_rewrites

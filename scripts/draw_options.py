@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from msd.conversion.options import ConversionOptions, options
+from msd.measure.markdown import table_row
 
 PAGE = Path(__file__).parent.parent / "docs" / "api.md"
 BEGIN, END = "| keyword | default | what it does |", "\n\n"
@@ -18,7 +19,7 @@ def table() -> str:
     """Return the table, in Markdown."""
     defaults = {each.name: each.default for each in fields(ConversionOptions)}
     rows = [
-        f"| `{name}` | {stated.shown or f'`{defaults[name]!r}`'} | {_sentence(name, stated.help)} |"
+        table_row((f"`{name}`", stated.shown or f"`{defaults[name]!r}`", _sentence(name, stated.help)))
         for name, stated in options().items()
     ]
     return "\n".join([BEGIN, "|---|---|---|", *rows])
@@ -26,7 +27,7 @@ def table() -> str:
 
 def _sentence(name: str, help: str) -> str:
     """Return an option's help without the command line's words; a flag is the opposite of its keyword."""
-    said = help.replace("; may be repeated", "").replace("  [list: show them]", "").replace("|", "\\|")
+    said = help.replace("; may be repeated", "").replace("  [list: show them]", "")
     return said.replace("Do not refit", "False: do not refit") if name == "refit" else said
 
 

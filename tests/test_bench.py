@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def test_the_delegates_own_log_counts(bundle_folder: Path) -> None:
         assert (m.precision, m.notes) == ("fp16", ())
     else:
         assert m.precision == "fp32"
-        assert m.notes == (f"fp16 was requested, but {adapter.find().name} computes in fp32",)
+        assert m.notes == (f"{adapter.find().name} computes in fp32 instead of fp16",)
 
 
 @needs_old_runtime
@@ -328,6 +329,13 @@ def test_a_refusal_has_a_row_and_a_reason() -> None:
     assert table.rows[0][:3] == ("U-Net", "litert-gpu", "refused")
     assert "it is refused" in remarks(made)
     assert "| U-Net | litert-gpu | refused |" in to_markdown(made)
+
+
+def test_a_bar_in_a_name_makes_no_cell() -> None:
+    both = benched("a|b", 0.25), benched("theirs", 0.5)
+    text = to_markdown(replace(example(), bundles=both, ratios=ratios(*both)))
+    (compared,) = (line for line in text.splitlines() if line.endswith("theirs |"))
+    assert compared == r"|  | backend | a\|b | theirs | a\|b / theirs |"
 
 
 def test_a_busy_machine_is_said_to_be_one() -> None:

@@ -136,6 +136,21 @@ def test_settings_that_nothing_reads_are_said_once(tmp_path: Path) -> None:
     assert (replaced.exit_code, "ignored" in replaced.output) == (0, False)
 
 
+def test_the_fault_that_pndm_s_velocities_share_with_diffusers_is_said(tmp_path: Path) -> None:
+    """Of the checkpoint's or an option's; noise is added up rightly, and other schedulers have none."""
+    said = "the scheduler pndm adds up velocities as if they were noise, as diffusers' does (its issue 14816)"
+    velocity = ("--prediction-type", "v_prediction")
+    for scheduler, options, count in (
+        ("PNDMScheduler", velocity, 1),
+        ("DDIMScheduler", (*velocity, "--scheduler", "pndm"), 1),
+        ("PNDMScheduler", (), 0),
+        ("PNDMScheduler", (*velocity, "--scheduler", "dpm++"), 0),
+    ):
+        source = checkpoint(tmp_path / "sd", SCALED | {"_class_name": scheduler})
+        done = converted(source, "--force", *options)
+        assert (done.exit_code, done.stderr.count(said)) == (0, count), done.output
+
+
 @pytest.mark.parametrize("change", [{"steps_offset": 0}, {"clip_sample": True, "clip_sample_range": 0.8}])
 def test_only_stable_diffusion_s_own_pipeline_replaces_settings(
     change: dict[str, Any], tmp_path: Path

@@ -128,6 +128,7 @@ def test_an_existing_report_is_refused_before_anything_runs(
         (("--scheduler-b", "none"), 2, "no scheduler is called 'none'; there are ddim"),
         (("--steps-a", 5000), 1, "5000 steps are impossible"),
         (("--limit", 0), 2, "--limit"),
+        (("--at-least", 0), 2, "0.0 is not in the range 0<x<=1000"),
         (("--clip", "nowhere"), 1, "cannot be read as a CLIPModel"),
     ],
 )

@@ -11,7 +11,9 @@ from click.testing import CliRunner, Result
 
 from msd.bundle import open_bundle
 from msd.cli import msd
+from msd.errors import DelegateFailed
 from msd.export.app import manifest as app
+from msd.export.app import model_files
 from msd.measure.report.report import FileReport, Report, dump_report
 from tests.app_bundles import write_bundle
 from tests.expected_images import write_expected
@@ -68,6 +70,21 @@ def test_a_report_that_is_none_or_of_other_files_is_refused(folder: Path, tmp_pa
     assert result.exit_code == 1
     assert "the report has no run of a file of" in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_nothing_is_copied_of_a_bundle_with_a_file_that_the_delegate_refuses(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse_the_last(path: Path) -> None:
+        if path.name == "vae_decoder.tflite":
+            raise DelegateFailed(f"The GPU delegate refuses {path}")
+
+    copied: list[Path] = []
+    monkeypatch.setattr(model_files, "require_supported", refuse_the_last)
+    monkeypatch.setattr(model_files, "copy_verified", lambda path, *_: copied.append(path))
+    result = run("export-android", folder, "-o", tmp_path / "out")
+    assert (result.exit_code, copied, [*tmp_path.iterdir()]) == (1, [], [])
+    assert f"The GPU delegate refuses {folder / 'vae_decoder.tflite'}" in result.stderr
 
 
 def test_a_whole_project_is_exported_with_the_image_that_a_phone_should_generate(

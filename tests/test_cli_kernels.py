@@ -77,6 +77,7 @@ def test_every_dispatch_of_a_file_is_timed(pointwise: Path, tmp_path: Path) -> N
     assert "3 for 3 operations" in result.stdout
     said = " ".join(result.stdout.split())
     assert "is software: its times are those of a processor and say nothing of a GPU" in said
+    assert ("computes in fp32 instead of fp16" in said, "requested" in said) == (True, False)
     made = json.loads(files["out.json"].read_text())
     assert list(violations(made, schema.document(KernelReport))) == []
     (costs,) = made["networks"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from io import StringIO
 
 import pytest
 from rich.console import Console
+from rich.progress import MofNCompleteColumn, TextColumn
 
 from msd.cli import distill
-from msd.cli.progress import component_progress
+from msd.cli.progress import bars, component_progress
+from msd.errors import BadModelFile
 from msd.train.distill.training import TrainingProgress
 
 
@@ -47,3 +50,18 @@ def test_a_bar_estimates_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) 
     assert "unet" in last
     assert "4/20" in last
     assert "0:02:40" in last  # 16 of 20 at 10 s each
+
+
+@pytest.mark.parametrize(
+    ("done", "transient", "lines"),
+    [((), False, 0), ((0,), False, 0), ((0, 3), False, 1), ((0, 3), True, 0)],
+)
+def test_a_file_has_the_bars_once_and_no_line_without(
+    done: tuple[int, ...], transient: bool, lines: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = TextColumn("{task.description}"), MofNCompleteColumn()
+    with suppress(BadModelFile), bars(*columns, transient=transient) as shown:
+        for each in done:
+            shown.update("unet", each, 4)
+        raise BadModelFile("a bad file")
+    assert capsys.readouterr().err == "unet 3/4\n" * lines

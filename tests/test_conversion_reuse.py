@@ -11,6 +11,7 @@ import sys
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -20,7 +21,7 @@ from msd.bundle import Manifest, open_bundle
 from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.client_interface import find_interface
 from msd.conversion.convert import Settings, convert
-from msd.conversion.reuse import reverted, stale_files
+from msd.conversion.reuse import stale_files
 from msd.errors import OutputExists, OutputUnwritable
 from msd.files.publication import publish, staged
 from msd.graph.rewrite.spelling import find_spelling
@@ -173,20 +174,24 @@ def test_another_form_of_the_networks_is_refused(source: Path, out: Path) -> Non
 
 def test_what_images_lose_is_said(source: Path, out: Path) -> None:
     """Of a scheduler, steps and so on that the folder was made with, and that are not given again."""
-    chosen = replace(SETTINGS, scheduler="euler:timestep_spacing=trailing", guidance=3.0)
-    velocity = replace(SETTINGS, prediction_type="v_prediction", steps=9)
-    first, manifest = open_bundle(out).manifest, convert(source, out, chosen)
-    assert not [*reverted(first, manifest, chosen), *reverted(None, first, SETTINGS)]
-    assert [*reverted(manifest, first, SETTINGS)] == [
+
+    def remarks(**changes: Any) -> list[str]:
+        return [*convert(source, out, replace(SETTINGS, **changes)).conversion.remarks]
+
+    assert remarks(scheduler="euler:timestep_spacing=trailing", guidance=3.0) == []
+    assert remarks() == [*open_bundle(out).manifest.conversion.remarks]
+    assert [*open_bundle(out).manifest.conversion.remarks] == [
         "images had the scheduler euler, 4 steps and guidance 3; without --scheduler, --steps and --guidance"
-        " they now have the model's own: the scheduler ddim, 20 steps and guidance 7.5"
+        " they now have the model's own: the scheduler ddim, 20 steps and guidance 7.5",
     ]
-    assert [*reverted(convert(source, out, velocity), first, SETTINGS)] == [
+    assert remarks() == remarks(scheduler="ddim") == [], "of an earlier conversion"
+    assert remarks(prediction_type="v_prediction", steps=9) == []
+    assert remarks() == [
         "images had the prediction type v_prediction and 9 steps; without --prediction-type and --steps they"
         " now have the model's own: the prediction type epsilon and 20 steps"
     ]
-    trailing = replace(SETTINGS, scheduler="ddim:timestep_spacing=trailing")
-    assert [*reverted(convert(source, out, trailing), first, SETTINGS)] == [
+    assert remarks(scheduler="ddim:timestep_spacing=trailing") == []
+    assert remarks() == [
         "images had the scheduler ddim with timestep_spacing = trailing; without --scheduler they now have"
         " the model's own: the scheduler ddim"
     ]

@@ -24,11 +24,12 @@ from msd.errors import (
     OutputExists,
     OutputUnwritable,
 )
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.train.distill.distill import Announcement, Observer, distill
 from msd.train.distill.networks import Networks, open_networks
 from msd.train.distill.objectives import Loss, guidance_loss, halving_loss
 from msd.train.distill.passes import Points, guided_output, output_of, scale_embedding
-from msd.train.distill.result import DistilledCheckpoint, require_free, write_result
+from msd.train.distill.result import DistilledCheckpoint, card, lora_card, require_free, write_result
 from msd.train.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
 from msd.train.distill.student import Student, new_student
 from msd.train.distill.training import LOG, StageRun, TrainingProgress, train
@@ -341,6 +342,13 @@ def test_the_loss_of_a_perfect_student_is_zero(tmp_path: Path, checkpoint: Path)
     loss = guidance_loss(networks, made(networks, tmp_path, Goal()), networks.prediction)
     with torch.no_grad():
         assert float(loss(networks.unet, torch.Generator().manual_seed(0), 3)) < 1e-6
+
+
+@pytest.mark.parametrize(("steps", "said"), [(1, "1 step, guidance 2.5."), (4, "4 steps, guidance 2.5.")])
+def test_a_card_counts_its_steps(steps: int, said: str) -> None:
+    images = ImageDefaults(steps, 2.5)
+    assert f"with `msd distill`: {said}" in card("x", images, STABLE_DIFFUSION)
+    assert f"by `msd distill`: {said}" in lora_card("x", images)
 
 
 def test_an_output_that_exists_is_refused(tmp_path: Path) -> None:

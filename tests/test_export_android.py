@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -289,11 +290,13 @@ def test_refuses_a_bundle_for_another_delegate_and_names_that_mislead(bundle: Bu
 
 
 def test_refuses_a_damaged_file_and_leaves_nothing(bundle: Bundle, tmp_path: Path) -> None:
-    damaged = sparse(bundle, tmp_path / "damaged")
+    shutil.copytree(bundle.folder, tmp_path / "damaged")
+    path = tmp_path / "damaged/text_encoder.tflite"
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
     with pytest.raises(
         BadBundle, match=r"text_encoder\.tflite has another SHA-256 than the bundle's manifest"
     ):
-        export_android(damaged, tmp_path / "out", AndroidSettings())
+        export_android(open_bundle(tmp_path / "damaged"), tmp_path / "out", AndroidSettings())
     assert [path.name for path in tmp_path.iterdir()] == ["damaged"]
 
 

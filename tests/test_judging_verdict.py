@@ -178,7 +178,7 @@ def test_json_is_strict_and_says_what_the_properties_say() -> None:
         }
     ]
     assert form["objections"] == list(bad.objections)
-    assert form["notes"][0] == "fp16 was requested, but Adapter computes in fp32"
+    assert form["notes"][0] == "Adapter computes in fp32 instead of fp16"
 
 
 LOST: dict[str, Any] = {"failure": "its process crashed", "crashed": True, "outputs": (), "delegated": 0}

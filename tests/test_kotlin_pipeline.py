@@ -350,6 +350,8 @@ def test_what_a_request_leaves_open_is_the_manifest_s(kotlin: Jvm, plain_app: Pa
 def test_impossible_requests_are_refused_at_once(kotlin: Jvm, plain_app: Path) -> None:
     with pytest.raises(Refused, match="BadRequest: there is no schedule for 7 steps; there are 2, 6, 20"):
         generated(kotlin, plain_app, steps=7)
+    with pytest.raises(Refused, match="BadRequest: there is no schedule for 1 step; there are 2, 6, 20"):
+        generated(kotlin, plain_app, steps=1)
     with pytest.raises(Refused, match="BadRequest: the seed -1 is negative"):
         generated(kotlin, plain_app, seed=-1)
     with pytest.raises(Refused, match="BadRequest: without a mask no pixels are pasted back"):

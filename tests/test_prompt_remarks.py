@@ -126,8 +126,15 @@ def test_any_prompts_get_the_same_sentences(
         assert in_kotlin(kotlin)(folder, wishes) == wanted
 
 
-IDLE = [(0.0, 0.0, 1.0, True), (1.0, 0.0, 0.1, True), (1.0, 0.95, 1.0, True), (-0.5, 0.7, 1.0, False)]
-"""Scale, begin and until of a control in six steps, and whether it counts in none of them."""
+IDLE = [
+    (0.0, 0.0, 1.0, 6, "counts in none of the 6 steps"),
+    (1.0, 0.0, 0.1, 6, "counts in none of the 6 steps"),
+    (1.0, 0.95, 1.0, 6, "counts in none of the 6 steps"),
+    (-0.5, 0.7, 1.0, 6, None),
+    (1.0, 0.5, 1.0, 1, "does not count in the one step"),
+    (1.0, 0.0, 1.0, 1, None),
+]
+"""Scale, begin and until of a control, the number of steps, and what is said where it counts in none."""
 
 STEERED = """
 import { parseAppManifest } from './msd/manifest.js';
@@ -141,23 +148,22 @@ console.log(JSON.stringify(pipeline.remarks({ prompt: 'a', guidance: 7.5, steps,
 """
 
 
-@pytest.mark.parametrize(("scale", "begin", "until", "is_idle"), IDLE)
+@pytest.mark.parametrize(("scale", "begin", "until", "steps", "idle"), IDLE)
 def test_a_control_that_counts_in_no_step_is_remarked_on(
-    scale: float, begin: float, until: float, is_idle: bool, kotlin: Jvm, tmp_path: Path
+    scale: float, begin: float, until: float, steps: int, idle: str | None, kotlin: Jvm, tmp_path: Path
 ) -> None:
     """The picture of another ControlNet counts, and nothing is said of it."""
-    folder = write_app(tmp_path / "app", controls=("canny", "depth"))
+    folder = write_bundle(tmp_path / "app", controls=("canny", "depth"))
+    write_manifest(describe(open_bundle(folder), (steps,)), open_bundle(folder), folder)
     bounds = {"scale": scale, "begin": begin, "until": until}
     pixels = np.zeros((1, HEIGHT * 8, WIDTH * 8, 3), np.float32)
     with Pipeline(open_bundle(folder)) as pipeline:
         controls = Control("canny", pixels, **bounds), Control("depth", pixels)
-        ours = [*pipeline.remarks(Request("a", guidance=7.5, steps=6, controls=controls))]
-    assert [said for said in ours if "control" in said] == [
-        "the control canny counts in none of the 6 steps"
-    ] * is_idle
+        ours = [*pipeline.remarks(Request("a", guidance=7.5, steps=steps, controls=controls))]
+    assert [said for said in ours if "control" in said] == ([f"the control canny {idle}"] if idle else [])
     named = [{"name": "canny", **bounds}, {"name": "depth"}]
     argb = [[*each.items(), ("argb", [0] * (HEIGHT * WIDTH * 64))] for each in named]
-    wish = {"prompt": "a", "negative": "", "seed": 0, "steps": 6, "guidance": 7.5}
+    wish = {"prompt": "a", "negative": "", "seed": 0, "steps": steps, "guidance": 7.5}
     assert kotlin.ask("remarks", folder=str(folder), controls=[*map(dict, argb)], **wish) == ours
     texts = [(folder / name).read_text("utf-8") for name in (NAME, VOCABULARY, MERGES)]
-    assert evaluate(STEERED, *texts, 6, [{**each, "pixels": []} for each in named]) == ours
+    assert evaluate(STEERED, *texts, steps, [{**each, "pixels": []} for each in named]) == ours

@@ -166,6 +166,26 @@ def test_a_threshold_that_means_nothing(key: str, value: str, tmp_path: Path) ->
         read_suite(written(tmp_path, text))
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "other", "more"),
+    [
+        ("psnr_least", "0", "0.01", "more"),
+        ("psnr_median", "0.0", "0.01", "more"),
+        ("attributes_least", "0", "0.01", "more"),
+        ("hash_distance_most", "64", "63", "less"),
+    ],
+)
+@pytest.mark.parametrize("section", ["thresholds", "reconverted"])
+def test_a_threshold_that_no_image_could_break_is_refused(
+    section: str, key: str, value: str, other: str, more: str, tmp_path: Path
+) -> None:
+    before = "" if section == "thresholds" else "[thresholds]\nssim_least = 0\n"
+    says = rf"\[{section}\]: {key} is {float(value):g}, by which no .* leave it out, or give {more}"
+    with pytest.raises(BadConfig, match=says):
+        read_suite(written(tmp_path, f"{before}[{section}]\n{key} = {value}\n{PICTURE}"))
+    assert read_suite(written(tmp_path, f"{before}[{section}]\n{key} = {other}\n{PICTURE}"))
+
+
 def test_bits_are_whole(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match=r"hash_distance_most is 2\.5; a whole number, at least 0"):
         read_suite(written(tmp_path, "[thresholds]\nhash_distance_most = 2.5\n" + PICTURE))

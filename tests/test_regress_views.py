@@ -213,6 +213,22 @@ def test_the_reports_folder(tmp_path: Path) -> None:
     assert (folder / "mine.txt").read_text() == "mine"
 
 
+def test_an_entry_that_was_removed_leaves_no_image(tmp_path: Path) -> None:
+    """Of an earlier report; what it does not list stays, and so does all beside a list of another program."""
+    write_report(regression(), tmp_path)
+    (tmp_path / "pictures/mine.png").write_text("mine")
+    fox = replace(SUITE, drawing=replace(SUITE.drawing, pictures=SUITE.drawing.pictures[:1]))
+    whole = regression(fox)
+    alone = Regression(whole.result, whole.golden, {"fox": whole.new["fox"]})
+    write_report(alone, tmp_path)
+    assert {path.name for path in (tmp_path / "pictures").iterdir()} == {"fox.png", "mine.png"}
+    (tmp_path / "pictures/owl.png").write_text("mine")
+    write_report(alone, tmp_path)
+    (tmp_path / "result.json").write_text('{"pictures": [{"name": "owl"}]}')
+    write_report(alone, tmp_path)
+    assert {path.name for path in (tmp_path / "pictures").iterdir()} == {"fox.png", "mine.png", "owl.png"}
+
+
 def test_a_report_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(OutputUnwritable, match="cannot be written"):

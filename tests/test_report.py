@@ -318,6 +318,14 @@ def test_markdown_is_a_table_and_what_fails() -> None:
     assert "✔" in to_markdown(report_of())
 
 
+def test_a_bar_in_a_name_makes_no_cell() -> None:
+    report = report_of(found(kind="A|B"), file="a|b\nc.tflite")
+    rows = [line for line in to_markdown(report).splitlines() if line.startswith("|")]
+    assert rows[2].startswith(r"| a\|b c.tflite | litert-gpu | x |")
+    assert {row.replace(r"\|", "").count("|") for row in rows} == {8, 5}
+    assert r"| rejected | A\|B #1 | A\|B at 1, which makes t, is wrong | `align_ranks` |" in rows
+
+
 def test_model_explorer_colours_each_operation_by_its_worst() -> None:
     (file,) = report_of(found("note", 1), found("wrong", 1), found("note", 2)).files
     data = json.loads(to_explorer(file, file.predictions[0]))

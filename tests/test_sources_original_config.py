@@ -306,7 +306,7 @@ def test_the_heads_of_a_2_x_are_usually_64_wide(tmp_path: Path) -> None:
             "and the weights have 2: it",
         ),
         ("z_channels: 4", "z_channels: 16", "and the weights have 4: it is another model's"),
-        ("num_heads: 8", "num_heads: 5", "which does not divide the U-Net's 32 channels; correct it"),
+        ("num_heads: 8", "num_heads: 5", "which does not divide the 32 channels of a level; cor"),
         ("num_heads: 8", "num_heads: eight", "a whole number above 0 was expected"),
         ("num_heads: 8", "num_heads: 0", "a whole number above 0 was expected"),
         ("legacy: False", "disable_self_attentions: [true, false]", "true, and only false is supported"),

@@ -87,7 +87,7 @@ def _side(letter: str) -> Callable[[Any], Any]:
 @click.option("-o", "--output", type=FOLDER, help="Write sheet.png, a contact sheet, and result.json here.")
 @click.option(
     "--at-least",
-    type=options.Number(-1000, 1000),
+    type=options.Number(0, 1000, open=True),
     metavar="DB",
     help="Exit code 3 if the median PSNR of B's images is below.",
 )

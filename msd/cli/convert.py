@@ -77,7 +77,6 @@ def convert(
     import graph_rewrites
     from msd.conversion import convert as conversion
     from msd.conversion.choices import conversion_settings
-    from msd.conversion.reuse import load_previous, reverted
     from msd.conversion.source import find_source
 
     _refuse(given["sizes"], prune_report, dry_run, force)
@@ -90,12 +89,9 @@ def convert(
         _print_plan(planned, settings, as_json)
         return
     converted: list[str] = []
-    before = load_previous(to_write, force=True)
     with conversion_progress(converted) as on_progress:
         manifest = conversion.convert(source, to_write, settings, on_progress, _print_shared)
     _say_first(source, manifest.conversion)
-    for sentence in reverted(before, manifest, settings):
-        say(f"warning: {sentence}", err=True)
     if prune_report:
         save_report(manifest, prune_report, force)
     _print_result(manifest, to_write, converted, explain, as_json)

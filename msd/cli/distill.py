@@ -302,5 +302,5 @@ def _print_result(output: Path, settings: DistillationSettings, facts: dict[str,
         say_json(json.dumps(facts, indent=2))
         return
     images = facts["images"]
-    say(f"{output}: {images['steps']} steps, guidance {images['guidance']:g}")
+    say(f"{output}: {images['steps']} step{'s' * (images['steps'] > 1)}, guidance {images['guidance']:g}")
     say(f"{settings.state} keeps trajectories and students for other runs; it may be deleted")

@@ -45,14 +45,25 @@ class Bars:
 
 @contextmanager
 def bars(*columns: ProgressColumn, console: Console | None = None, transient: bool = False) -> Iterator[Bars]:
-    """Show bars with these columns on stderr while the `with` block runs."""
+    """Show bars with these columns on stderr while the `with` block runs.
+
+    Without a terminal they are printed once, at the end: none where nothing was done, or `transient` ones.
+    """
     from rich.progress import Progress
 
     from msd.cli.command import console as new_console
 
-    progress = Progress(*columns, console=console or new_console(0, stderr=True), transient=transient)
-    with progress:
+    console = console or new_console(0, stderr=True)
+    progress = Progress(*columns, console=console, transient=transient)
+    if console.is_interactive:
+        with progress:
+            yield Bars(progress)
+        return
+    try:
         yield Bars(progress)
+    finally:
+        if not transient and any(task.completed for task in progress.tasks):
+            console.print(progress)
 
 
 @contextmanager

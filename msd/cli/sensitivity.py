@@ -176,7 +176,7 @@ def _measure_and_write(
     result = _unproven(measured, str(calibration), str(aim))
     on_chosen(result)
     for attempt in range(1, ATTEMPTS + 1):
-        on_progress("mixed", "converting and running", attempt, ATTEMPTS)
+        on_progress("mixed", "converting and running", attempt - 1, ATTEMPTS)
         choice = aim.choice(measured)
         expected = measured.outcomes(choice)
         result = replace(result, chosen=names(choice, measured.candidates), expected=expected, found={})
@@ -188,6 +188,7 @@ def _measure_and_write(
         if not (closer := aim.closer(measured, found)):
             break
         aim = closer
+    on_progress("mixed", "converted and run", attempt, attempt)
     return result, aim.missed(result.found)
 
 

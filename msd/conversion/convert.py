@@ -43,7 +43,7 @@ from msd.conversion.job import Job, open_job
 from msd.conversion.manifest import configuration_of, fingerprints, hash_source, in_order, versions
 from msd.conversion.plan import Plan, plan, stored_bytes
 from msd.conversion.prune import PrunedModels, prune_components
-from msd.conversion.reuse import refuse_source, reusable_files, stale_files, unowned
+from msd.conversion.reuse import refuse_source, remarked, reusable_files, stale_files, unowned
 from msd.conversion.settings import Settings
 from msd.conversion.sizes.share import SharedFile
 from msd.conversion.source import require_output
@@ -95,11 +95,12 @@ def convert(
         if previous and not remaining and (previous.scheduler, previous.images) == current:
             with suppress(BadBundle):
                 require_stated(out / SCHEDULER, previous.scheduler)
-                return previous
+                return remarked(previous, previous, settings)
         with staged(out) as staging:
             require_space(out, sum(stored_bytes(job, remaining).values()))
             written = write_changed(job, remaining, staging, source_files, on_progress, on_shared)
             manifest = manifest_of(job, source_files.result(), written, reused, previous, started, left)
+            manifest = remarked(previous, manifest, settings)
             finish_bundle(job.checkpoint, manifest, staging)
             publish(staging, out, MANIFEST, stale_files(previous, manifest))
     return manifest

@@ -132,9 +132,16 @@ def _of_gelu(settings: Settings) -> Iterator[str]:
 
 
 def _of_scheduler(checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield the settings that would change images, had the checkpoint another scheduler."""
+    """Yield the settings that would change images, had the checkpoint another scheduler, and pndm's fault."""
+    name = name_of(checkpoint.scheduler)
+    if name == "pndm" and checkpoint.scheduler.get("prediction_type") == "v_prediction":
+        yield (
+            "the scheduler pndm adds up velocities as if they were noise, as diffusers' does (its issue"
+            " 14816), so that its images are hardly more exact than ddim's; --scheduler takes another, such"
+            " as dpm++"
+        )
     for setting in ignored_settings(checkpoint.scheduler):
         yield (
-            f"{setting} is ignored: the scheduler {name_of(checkpoint.scheduler)} does not read it, in"
+            f"{setting} is ignored: the scheduler {name} does not read it, in"
             " diffusers neither; --scheduler takes another"
         )

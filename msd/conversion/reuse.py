@@ -33,6 +33,9 @@ REPLACE = "give another folder, or --force to replace it"
 
 PREDICTION = "prediction_type"
 
+HAD = "images had "
+"""How the remark on what images lost begins, by which `remarked` knows it again."""
+
 FROM_INTERFACE = "time_embeddings"
 """The setting of a manifest that another one, the interface, decides."""
 
@@ -102,7 +105,17 @@ def _named(manifest: Manifest) -> list[str]:
     return [*(part.file for part in manifest.components.values()), *([table] if table else [])]
 
 
-def reverted(old: Manifest | None, new: Manifest, settings: Settings) -> Iterator[str]:
+def remarked(old: Manifest | None, new: Manifest, settings: Settings) -> Manifest:
+    """Return `new` with the remarks of its conversion, and of what images lost by it only what they lose now.
+
+    `old` is the folder's manifest before this conversion, and `new` may be the same.
+    """
+    kept = (remark for remark in new.conversion.remarks if not remark.startswith(HAD))
+    remarks = (*kept, *_reverted(old, new, settings))
+    return replace(new, conversion=replace(new.conversion, remarks=remarks))
+
+
+def _reverted(old: Manifest | None, new: Manifest, settings: Settings) -> Iterator[str]:
     """Yield a sentence where options of the conversion before decided what images are, and are not given now.
 
     `old` is the folder's manifest before this conversion, if there was one, and `new` that after it.
@@ -125,7 +138,7 @@ def reverted(old: Manifest | None, new: Manifest, settings: Settings) -> Iterato
     if lost := [each for each in parts if not each[1] and each[2] != each[3]]:
         options, _, was, became = zip(*lost, strict=True)
         yield (
-            f"images had {_listed(was)}; without {_listed(options)} they now have the model's own:"
+            f"{HAD}{_listed(was)}; without {_listed(options)} they now have the model's own:"
             f" {_listed(became)}"
         )
 

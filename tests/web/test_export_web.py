@@ -13,8 +13,10 @@ from click.testing import CliRunner, Result
 
 from msd.bundle import open_bundle
 from msd.cli import msd
+from msd.errors import DelegateFailed
 from msd.export.app.example import example_prompt
 from msd.export.app.manifest import describe, load_manifest
+from msd.export.web import export
 from msd.models.demo import CHECKPOINT
 from msd.run.runtime.tokenizer import open_tokenizer
 from tests.web.networks import tiny_bundle
@@ -71,6 +73,23 @@ def test_both_precisions_share_their_weights(site: Path) -> None:
         assert fp16["shards"] == fp32["shards"]
         assert fp16["program"] != fp32["program"]
         assert fp16["memory"] < fp32["memory"]
+
+
+def test_no_network_runs_before_all_have_a_program(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse_the_last(path: Path, role: str, folder: Path) -> dict[str, Any]:
+        if role == ROLES[-1]:
+            raise DelegateFailed(f"{path} cannot be compiled for the page")
+        return {}
+
+    ran: list[str] = []
+    monkeypatch.setattr(export, "write_programs", refuse_the_last)
+    monkeypatch.setattr(export, "write_expected", lambda path, role, *_: ran.append(role))
+    shown = run("export-web", tiny, "-o", tmp_path / "site")
+    assert (shown.exit_code, ran) == (1, [])
+    assert "vae_decoder.tflite cannot be compiled for the page" in shown.stderr
+    assert not [*tmp_path.iterdir()]
 
 
 def test_the_app_s_manifest_is_that_of_other_apps(site: Path, tiny: Path) -> None:

@@ -61,6 +61,14 @@ def test_the_largest_seed_is_exact_and_a_larger_one_is_refused(browser: Browser,
         assert len(visited.questions("generate")) == 1
 
 
+@pytest.mark.parametrize(("steps", "said"), [(1, "1 step"), (4, "4 steps")])
+def test_a_caption_counts_steps(steps: int, said: str, browser: Browser, site: StandInSite) -> None:
+    site.change_inspection(model={"steps": [steps]})
+    with visit(browser, site) as visited:
+        generate(visited.page)
+        assert f"\nSeed 7, {said}, guidance 7.5, made in " in visited.page.inner_text("#caption")
+
+
 def test_without_a_seed_each_picture_has_another_and_shows_it(browser: Browser, site: StandInSite) -> None:
     with visit(browser, site) as visited:
         page = visited.page

@@ -152,8 +152,9 @@ def test_what_a_request_leaves_open_is_the_manifest_s_or_diffusers(tmp_path: Pat
 
 def test_schedules_that_are_not_there_are_refused(plain_app: Path, tmp_path: Path) -> None:
     nowhere = "bad-request: this model begins from no image: it was exported without an image encoder"
-    assert asked(plain_app, {"steps": 7}, {"strength": 0.5}) == [
+    assert asked(plain_app, {"steps": 7}, {"steps": 1}, {"strength": 0.5}) == [
         "bad-request: there is no schedule for 7 steps; there are 2, 6, 20",
+        "bad-request: there is no schedule for 1 step; there are 2, 6, 20",
         nowhere,
     ]
     folder = write_app(tmp_path / "app", encoder=True, inpaints=True)

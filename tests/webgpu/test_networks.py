@@ -135,6 +135,6 @@ def test_a_gpu_without_float16_is_named_where_it_was_asked_for(
     words = ["generate", str(converted("sd15")), "--prompt", "fox", "--steps", "1", "--backend", "webgpu"]
     result = CliRunner().invoke(msd, [*words, "--precision", "fp16", "-o", str(tmp_path / "a.png"), "--json"])
     assert result.exit_code == 0, result.output
-    said = f"fp16 was requested, but {device().name} computes in fp32"
+    said = f"{device().name} computes in fp32 instead of fp16"
     assert [line for line in result.stderr.splitlines() if "fp16" in line] == [f"warning: {said}"]
     assert said in json.loads(result.stdout)["remarks"]

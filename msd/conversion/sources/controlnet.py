@@ -1,7 +1,7 @@
 """Adds ControlNets to a checkpoint: a folder that diffusers wrote, or one file.
 
 A file has the names of ControlNet's authors (msd/conversion/sources/compvis/control.py) or those of
-diffusers, and no configuration: that is the U-Net's, but for what shapes say.
+diffusers, and no configuration: that is the U-Net's, but for what shapes and a .yaml beside the file say.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.component_weights import stored_tensors
 from msd.conversion.sources.compvis.control import HINT, WRAPPER, control_tensors
 from msd.conversion.sources.compvis.part import NetworkTensors
+from msd.conversion.sources.compvis.stated_control import as_stated
 from msd.conversion.sources.diffusers import INDEX, read_json
 from msd.conversion.sources.hub import is_id, local_controlnet
 from msd.conversion.sources.other_formats import remedy_for_address
@@ -126,9 +127,10 @@ class _ControlNet:
 def _with(checkpoint: Checkpoint, component: Component, path: Path, unet: UNetConfig) -> Checkpoint:
     opened = _opened(path, component.part)
     files = {f"{component.name}/{file.name}": file for file in opened.files}
+    said: tuple[str, ...] = ()
     try:
         if opened.settings is None:
-            config = _config_by_shapes(str(path), opened.tensors, unet)
+            config, said = as_stated(path, _config_by_shapes(str(path), opened.tensors, unet))
         else:
             # A ControlNet's configuration has no size of images.
             config = replace(read_config(component, opened.settings), size=unet.size)
@@ -143,7 +145,7 @@ def _with(checkpoint: Checkpoint, component: Component, path: Path, unet: UNetCo
         files={**checkpoint.files, **files},
         weight_files={**checkpoint.weight_files, component.name: tuple(files)},
         replaced=(*checkpoint.replaced, component.name),
-        remarks=(*checkpoint.remarks, *_remarks(path, opened)),
+        remarks=(*checkpoint.remarks, *said, *_remarks(path, opened)),
     )
 
 

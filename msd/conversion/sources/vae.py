@@ -14,6 +14,7 @@ from typing import Any
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.component_weights import stored_tensors
 from msd.conversion.sources.compvis.part import NetworkTensors
+from msd.conversion.sources.compvis.stated_vae import read_stated_vae
 from msd.conversion.sources.compvis.vae import decoder_tensors, encoder_tensors, vae_settings
 from msd.conversion.sources.diffusers import INDEX, read_json, tensors_of
 from msd.conversion.sources.tiny import is_tiny, named_by_diffusers, tiny_settings
@@ -38,18 +39,19 @@ KINDS = (
 
 @dataclass(frozen=True)
 class _Vae:
-    """An autoencoder: diffusers' settings, None for those of the checkpoint's own, and its tensors.
+    """An autoencoder: diffusers' settings, and its tensors.
 
     `tensors` have diffusers' names; `files` are those that were read, by the name to show, and `where` is the
-    path that was given.
+    path that was given. `kept` are the settings that the file does not tell: those of the checkpoint's own
+    autoencoder stay.
     """
 
     where: str
-
-    settings: Mapping[str, Any] | None
+    settings: Mapping[str, Any]
     tensors: Mapping[str, Weights]
     files: Mapping[str, Path]
     remark: str = ""
+    kept: tuple[str, ...] = ()
 
 
 def replace_vae(checkpoint: Checkpoint, paths: Sequence[Path]) -> Checkpoint:
@@ -90,7 +92,7 @@ def add_preview(checkpoint: Checkpoint, path: Path) -> Checkpoint:
 def _with(checkpoint: Checkpoint, path: Path, candidates: Sequence[Component]) -> Checkpoint:
     if checkpoint.networks != "msd":
         raise BadConfig(f"{path} cannot replace a network of {checkpoint.networks}; leave out --source")
-    vae = _opened(path, candidates[0].part, checkpoint.family.scaling_factor)
+    vae = _opened(path, candidates[0].part, checkpoint)
     tensors = {c.name: tensors_of(vae.where, c.part, vae.tensors) for c in candidates}
     components = [c for c in candidates if tensors[c.name]]
     if not components:
@@ -115,29 +117,29 @@ def _with(checkpoint: Checkpoint, path: Path, candidates: Sequence[Component]) -
 
 
 def _config(component: Component, vae: _Vae, checkpoint: Checkpoint) -> Any:
-    """Return a component's configuration: from the settings, or from the shapes of its tensors.
+    """Return a component's configuration: from the settings, and what these lack from the checkpoint's own.
 
-    Shapes do not tell the norms' groups and the scaling factor: these are then those of the checkpoint's own
-    autoencoder, or the family's where it has none.
+    They lack nothing where the checkpoint has no autoencoder: the family's values are then among them.
     """
-    if vae.settings is not None:
+    if not vae.kept or checkpoint.family.decoder.name not in checkpoint.configs:
         return read_config(component, vae.settings)
-    shaped = settings_by_shapes(vae.where, vae.tensors, checkpoint.family.scaling_factor)
-    if checkpoint.family.decoder.name not in checkpoint.configs:
-        return read_config(component, shaped)
     own = checkpoint.configs.get(component.name)
     if not isinstance(own, VaeDecoderConfig | VaeEncoderConfig):
         raise BadCheckpoint(
             "it is an AutoencoderKL without a config.json, and the checkpoint has none like it"
         )
-    kept = {"scaling_factor": own.scaling_factor, "norm_num_groups": own.groups}
-    return read_config(component, {**shaped, **kept})
+    known = {"scaling_factor": own.scaling_factor, "norm_num_groups": own.groups}
+    return read_config(component, {**vae.settings, **{key: known[key] for key in vae.kept}})
 
 
-def _opened(path: Path, part: Part, scaling_factor: float) -> _Vae:
+def _opened(path: Path, part: Part, checkpoint: Checkpoint) -> _Vae:
     if not path.exists():
         raise BadCheckpoint(f"{path} does not exist; give {KINDS}")
-    return _folder(path, part) if path.is_dir() else _file(path, scaling_factor)
+    if path.is_dir():
+        return _folder(path, part)
+    family = checkpoint.family
+    own = getattr(checkpoint.configs.get(family.decoder.name), "scaling_factor", family.scaling_factor)
+    return _file(path, family.scaling_factor, own)
 
 
 def _folder(path: Path, part: Part) -> _Vae:
@@ -149,21 +151,29 @@ def _folder(path: Path, part: Part) -> _Vae:
     return _Vae(where=str(path), settings=settings, tensors=stored.tensors, files=shown, remark=stored.remark)
 
 
-def _file(path: Path, scaling_factor: float) -> _Vae:
-    """Return the autoencoder in a file, in whichever layout; its latents are scaled as the family's are."""
-    contents = read_contents(path)
-    require_equal_without(str(path), contents.tensors, (*WRAPPERS, FIRST))
-    tensors = _unwrapped(contents.tensors)
-    files = {path.name: path}
+def _file(path: Path, scaling_factor: float, own: float) -> _Vae:
+    """Return the autoencoder in a file, in whichever layout.
+
+    Its latents are scaled as a .yaml beside it says, or else by `scaling_factor`; in diffusers' layout by the
+    checkpoint's `own`.
+    """
+    contents, where = read_contents(path), str(path)
+    require_equal_without(where, contents.tensors, (*WRAPPERS, FIRST))
+    tensors, files = _unwrapped(contents.tensors), {path.name: path}
     if is_tiny(tensors):
-        tensors = named_by_diffusers(str(path), tensors)
-        return _Vae(str(path), tiny_settings(str(path), tensors), tensors, files)
+        tensors = named_by_diffusers(where, tensors)
+        return _Vae(where, tiny_settings(where, tensors), tensors, files)
     if COMPVIS in tensors or FIRST + COMPVIS in tensors:
-        part = NetworkTensors.of(str(path), tensors, "" if COMPVIS in tensors else FIRST)
-        settings = {"_class_name": "AutoencoderKL", **vae_settings(part, scaling_factor)}
-        return _Vae(str(path), settings, encoder_tensors(part) | decoder_tensors(part), files)
+        part = NetworkTensors.of(where, tensors, "" if COMPVIS in tensors else FIRST)
+        stated = read_stated_vae(path)
+        settings = {"_class_name": "AutoencoderKL", **stated.used(vae_settings(part, scaling_factor))}
+        tensors = encoder_tensors(part) | decoder_tensors(part)
+        return _Vae(where, settings, tensors, files, remark=stated.remark(scaling_factor))
     if DIFFUSERS in tensors:
-        return _Vae(str(path), None, tensors, files)
+        stated = read_stated_vae(path)
+        settings = stated.used(settings_by_shapes(where, tensors, scaling_factor))
+        kept = ("norm_num_groups", *(["scaling_factor"] if stated.scale is None else []))
+        return _Vae(where, settings, tensors, files, remark=stated.remark(own), kept=kept)
     raise BadCheckpoint(f"{path} is no autoencoder; give {KINDS}")
 
 

@@ -88,10 +88,11 @@ def export_android(
 
     Raises the errors of `plan`, BadBundle for a file whose SHA-256 differs from the manifest's,
     DelegateFailed for one that the GPU delegate does not support, OutputExists and OutputUnwritable. No file
-    gets its final name before all are written.
+    gets its final name before all are written, and nothing is copied of a bundle with a file that is refused.
     """
     contents = plan(bundle, settings)
     require_free(out, force)
+    require_gpu(bundle, contents.manifest)
     with exporting(out, sum(file.bytes for file in contents.manifest.files)) as staging:
         project = Project(
             folder=out.absolute().name,
@@ -115,7 +116,6 @@ def export_android(
 def _place(bundle: Bundle, project: Project, staging: Path, on_progress: OnProgress | None) -> None:
     folders = {name: staging / folder for name, folder in project.folders.items()}
     place(bundle, project.manifest, folders, staging / project.first_folder, on_progress)
-    require_gpu(bundle, project.manifest)
     if project.settings.delivery == "download":
         _write(staging / DOWNLOAD / "SHA256SUMS", sums(project.manifest))
 

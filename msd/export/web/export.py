@@ -28,7 +28,7 @@ from msd.export.app.tokenizer_files import MERGES, VOCABULARY
 from msd.export.folder import exporting, finish, require_free
 from msd.export.web.expected import write_expected
 from msd.export.web.litert import copy_litert_js, require_litert_js, write_shards
-from msd.export.web.manifest import NAME, TITLE, Runtime, WebManifest, WebNetwork, dump_manifest
+from msd.export.web.manifest import NAME, TITLE, Runtime, WebManifest, WebNetwork, WebProgram, dump_manifest
 from msd.export.web.programs import write_programs
 from msd.export.web.shell import write_shell
 from msd.export.web.web_file import web_file
@@ -115,21 +115,24 @@ def _networks(
     model: Path,
     on_progress: OnProgress,
 ) -> Iterator[WebNetwork]:
-    """Yield each network as it is written to the folder of the model."""
+    """Yield each network as it is written to the folder of the model, once all of them have a program."""
     operations = {part.file: part.operations for part in bundle.manifest.components.values()}
-    optional = _optional(manifest)
-    for file in networks(manifest):
-        path, parts = bundle.folder / file.name, 1 + settings.expected
+    optional, parts = _optional(manifest), 1 + settings.expected
+    programs: dict[str, dict[str, WebProgram]] = {}
+    for file in networks(manifest) if settings.runtime == "msd" else ():
         on_progress(file.role, "compiling", 0, parts)
-        programs = write_programs(path, file.role, model) if settings.runtime == "msd" else {}
+        programs[file.role] = write_programs(bundle.folder / file.name, file.role, model)
+    for file in networks(manifest):
+        path = bundle.folder / file.name
         shards = write_shards(path, model) if settings.runtime == "litert" else ()
-        on_progress(file.role, "running on the CPU", 1, parts)
+        activity = "running on the CPU" if settings.expected else "writing"
+        on_progress(file.role, activity, parts - 1, parts)
         expected = write_expected(path, file.role, file.inputs, model) if settings.expected else None
         on_progress(file.role, "written", parts, parts)
         yield WebNetwork(
             role=file.role,
             operations=operations[file.name],
-            programs=programs,
+            programs=programs.get(file.role, {}),
             model=shards,
             expected=expected,
             optional=file.role in optional,

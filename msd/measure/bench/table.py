@@ -16,6 +16,7 @@ from msd.measure.bench.result import (
     Measurement,
     Ratio,
 )
+from msd.measure.markdown import table_row
 from msd.models.families import is_file, place_of, title_of
 
 NOTHING = "–"
@@ -32,7 +33,7 @@ class TextTable:
     def markdown(self) -> str:
         """Return the table as Markdown, its title in bold above it."""
         lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
-        return f"**{self.title}**\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+        return f"**{self.title}**\n\n" + "".join(f"{table_row(line)}\n" for line in lines)
 
 
 def tables(benchmark: Benchmark) -> list[TextTable]:

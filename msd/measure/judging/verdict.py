@@ -166,10 +166,10 @@ class Verdict:
 
     @property
     def precision_note(self) -> str | None:
-        """A clause where the adapter does not compute in the requested precision, or None."""
+        """A clause where the adapter computes in another precision than asked for, or None."""
         if self.precision_asked == self.precision:
             return None
-        return f"{self.precision_asked} was requested, but {self.adapter} computes in {self.precision}"
+        return f"{self.adapter} computes in {self.precision} instead of {self.precision_asked}"
 
     def _objections(self) -> Iterator[str]:
         if self.rejected or (self.failure is None and self.delegated != self.operations):

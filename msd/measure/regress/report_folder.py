@@ -8,9 +8,10 @@ from msd.files import schema
 from msd.files.publication import publish, staged
 from msd.files.unwritable import raises_unwritable
 from msd.measure import report_target
+from msd.measure.regress.compare import FORMAT, Result
 from msd.measure.regress.page import to_html
 from msd.measure.regress.regression import Regression
-from msd.measure.regress.suite import Suite
+from msd.measure.regress.suite import NAME, Suite
 from msd.run.runtime.image import save_image
 
 PAGE, RESULT, PICTURES = "index.html", "result.json", "pictures"
@@ -25,7 +26,7 @@ def require_replaceable(folder: Path, suite: Suite, force: bool) -> None:
 def write_report(regression: Regression, folder: Path) -> None:
     """Write the report to a folder, over an earlier one; the page comes last. Raises OutputUnwritable.
 
-    Other files there stay.
+    Images that an earlier report lists and this one lacks go; other files there stay.
     """
     with staged(folder) as staging, raises_unwritable(folder, staging):
         (staging / PICTURES).mkdir()
@@ -33,4 +34,13 @@ def write_report(regression: Regression, folder: Path) -> None:
             save_image(picture, staging / PICTURES / f"{name}.png")
         (staging / RESULT).write_text(schema.dump(regression.result), "utf-8")
         (staging / PAGE).write_text(to_html(regression), "utf-8")
-        publish(staging, folder, PAGE)
+        publish(staging, folder, PAGE, _images(folder))
+
+
+def _images(folder: Path) -> list[str]:
+    """Return the images that an earlier report in a folder lists; none where its list cannot be read."""
+    try:
+        earlier = schema.load(Result, folder / RESULT, FORMAT, "a result")
+    except (OSError, ValueError):
+        return []
+    return [f"{PICTURES}/{each.name}.png" for each in earlier.pictures if NAME.fullmatch(each.name)]

@@ -43,6 +43,14 @@ MOST: dict[str, float] = {
 }
 """The largest allowed value of each threshold; the smallest is 0."""
 
+UNBREAKABLE: dict[str, float] = {
+    "psnr_least": 0,
+    "psnr_median": 0,
+    "hash_distance_most": HASH_BITS,
+    "attributes_least": 0,
+}
+"""The values by which a threshold holds whatever the images are; SSIM may be below 0."""
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """The allowed names of images, which are also the names of their files."""
 
@@ -175,6 +183,12 @@ def _thresholds(table: object, where: str) -> Thresholds:
         values["hash_distance_most"] = _integer(table, "hash_distance_most", 0, where)
     if not values:
         raise BadConfig(f"{where} has no threshold, so no image could fail; add psnr_least, for example")
+    for key, value in values.items():
+        if value == UNBREAKABLE.get(key):
+            raise BadConfig(
+                f"{where}: {key} is {value:g}, by which no image could fail; leave it out, or give"
+                f" {'less' if key == 'hash_distance_most' else 'more'}"
+            )
     return Thresholds(**values)
 
 

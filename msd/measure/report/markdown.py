@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msd.measure.markdown import table_row
 from msd.measure.report.phrases import (
     COUNTED,
     READ_AND_WRITTEN,
@@ -29,7 +30,7 @@ def to_markdown(report: Report) -> str:
     lines = ["| file | delegate | device | on the GPU | partitions | findings | memory |", "|" + "---|" * 7]
     for file in report.files:
         lines += [_row(file, p) for p in file.predictions]
-        lines += [f"| {file.file} | | | {unjudged(file)} | | | |"] if unjudged(file) else []
+        lines += [table_row([file.file, "", "", unjudged(file), "", "", ""])] if unjudged(file) else []
     lines += _traffic(report)
     for file in report.files:
         if file.run:
@@ -53,7 +54,7 @@ def _row(file: FileReport, p: DelegatePrediction) -> str:
     counts = ", ".join(f"{p.count(s)} {s}" for s in (*SHOWN, "note") if p.count(s)) or "none"
     memory = f"{megabytes(p.memory.weights)} weights, {megabytes(p.memory.activations)} activations"
     on_gpu = f"{mark(file, p)} {share(file, p)}"
-    return f"| {file.file} | {p.delegate} | {p.device} | {on_gpu} | {p.partitions} | {counts} | {memory} |"
+    return table_row([file.file, p.delegate, p.device, on_gpu, str(p.partitions), counts, memory])
 
 
 def _traffic(report: Report) -> Iterator[str]:
@@ -61,11 +62,10 @@ def _traffic(report: Report) -> Iterator[str]:
     every = [(file, p, p.traffic) for file in report.files for p in file.predictions if p.traffic]
     if not every:
         return
-    titles = f"{' | '.join(COUNTED)} | least time on {every[0][2].least[0].device}"
-    yield from ("", READ_AND_WRITTEN, "", f"| file, delegate | {titles} |", "|" + "---|" * 6)
+    titles = ("file, delegate", *COUNTED, f"least time on {every[0][2].least[0].device}")
+    yield from ("", READ_AND_WRITTEN, "", table_row(titles), "|" + "---|" * 6)
     for file, p, traffic in every:
-        row = (f"{file.file}, {p.delegate}", *counted(traffic), least(traffic.least[0]))
-        yield f"| {' | '.join(row)} |"
+        yield table_row((f"{file.file}, {p.delegate}", *counted(traffic), least(traffic.least[0])))
 
 
 def _findings(file: FileReport, prediction: DelegatePrediction) -> Iterator[str]:
@@ -81,5 +81,4 @@ def _findings(file: FileReport, prediction: DelegatePrediction) -> Iterator[str]
 
 def _line(group: Group) -> str:
     fix = f"`{group.fix}`" if group.fix else ""
-    sentence = group.sentence.replace("|", "\\|")
-    return f"| {group.severity} | {group.kind} {places(group.operations)} | {sentence} | {fix} |"
+    return table_row([group.severity, f"{group.kind} {places(group.operations)}", group.sentence, fix])

@@ -47,7 +47,7 @@ class WebGpuModel:
         half, name = self._device.gpu.half, self._device.name
         notes = [f"{len(program.steps)} dispatches{' on Dawn' * (self._device.api == 'dawn')}"]
         if precision == "fp16" and not half:
-            notes.append(f"fp16 was requested, but {name} computes in fp32")
+            notes.append(f"{name} computes in fp32 instead of fp16")
         self.placement = Placement(
             processor=name,
             precision="fp16" if half else "fp32",

@@ -134,7 +134,7 @@ def open_component(
 
 def _fallbacks(runner: Runner, engine: Engine) -> Iterator[str]:
     if engine.precision == "fp16" and (place := runner.placement).precision != "fp16":
-        yield f"fp16 was requested, but {place.processor} computes in {place.precision}"
+        yield f"{place.processor} computes in {place.precision} instead of fp16"
 
 
 def _pad(rows: Array, batch: int, spec: TensorSpec) -> Array:

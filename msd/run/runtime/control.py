@@ -102,9 +102,10 @@ class StepControls:
 
 def idle_controls(controls: Sequence[Control], total: int) -> Iterator[str]:
     """Yield a sentence for each control that counts in none of `total` runs of the denoiser."""
+    nowhere = "does not count in the one step" if total == 1 else f"counts in none of the {total} steps"
     for control in controls:
         if not any(control.scale_at(i, total) for i in range(total)):
-            yield f"the control {control.name} counts in none of the {total} steps"
+            yield f"the control {control.name} {nowhere}"
 
 
 NO_CONTROLS = Controls({}, {})

@@ -109,11 +109,15 @@ def _copy(path: Path, target: Path) -> None:
         shutil.copyfileobj(source, copy)
 
 
+def _stated(images: ImageDefaults) -> str:
+    return f"{images.steps} step{'s' * (images.steps > 1)}, guidance {images.guidance:g}"
+
+
 def card(name: str, images: ImageDefaults, family: Family) -> str:
     """Return a README.md that says how images of the checkpoint are generated."""
     return f"""# {name}
 
-Distilled with `msd distill`: {images.steps} steps, guidance {images.guidance:g}. distillation.json says how.
+Distilled with `msd distill`: {_stated(images)}. distillation.json says how.
 
     msd-convert {name} -o converted
     msd generate converted --prompt "…" -o image.png
@@ -129,7 +133,7 @@ def lora_card(name: str, images: ImageDefaults) -> str:
     """Return a README.md that says how a LoRA is merged and used."""
     return f"""# {name}
 
-A latent consistency LoRA by `msd distill`: {images.steps} steps, guidance {images.guidance:g}.
+A latent consistency LoRA by `msd distill`: {_stated(images)}.
 distillation.json says how it was made.
 
     msd-convert TEACHER --lora {name}/{LORA} --scheduler lcm -o converted

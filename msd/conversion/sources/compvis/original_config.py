@@ -85,13 +85,8 @@ def read_original_config(path: Path) -> OriginalConfig:
 
     Raises BadCheckpoint, naming the file, for one that is not YAML, and for a number that no model has.
     """
-    if not path.is_file():
-        return OriginalConfig()
-    try:
-        config = bounded.read_yaml(path)
-    except (OSError, ValueError) as error:
-        raise BadCheckpoint(f"cannot read {path}, which is beside the checkpoint: {error}") from error
-    if not isinstance(config, dict) or "model" not in config:
+    config = read_model(path)
+    if not config:
         return OriginalConfig()
     found = {key: find_value(config, key) for key in MOST}
     if found["timesteps"] is None:
@@ -107,6 +102,26 @@ def read_original_config(path: Path) -> OriginalConfig:
         skipped=_skipped(config),
         structure=read_structure(path, config),
     )
+
+
+def read_model(path: Path) -> dict[str, Any]:
+    """Return what the file at `path` holds of a model, nothing where there is none, or none of a model.
+
+    Raises BadCheckpoint, naming the file, for one that is not YAML.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        config = bounded.read_yaml(path)
+    except (OSError, ValueError) as error:
+        raise BadCheckpoint(f"cannot read {path}, which is beside the checkpoint: {error}") from error
+    return config if isinstance(config, dict) and "model" in config else {}
+
+
+def read_scale(path: Path, config: Any) -> float | None:
+    """Return the factor of latents that a configuration says, None without one; raises BadCheckpoint."""
+    value = find_value(config, SCALE)
+    return None if value is None else _number(path, SCALE, value)
 
 
 def _skipped(config: Any) -> int:

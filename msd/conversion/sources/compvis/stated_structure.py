@@ -6,7 +6,7 @@ the number of attention's heads is in no weight.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,17 @@ from msd.conversion.sources.compvis.stated import find_value, state
 from msd.conversion.sources.compvis.unet import HEAD_WIDTH
 from msd.errors import BadCheckpoint
 
-UNET, VAE = ("unet_config", "network_config"), ("ddconfig",)
-ONLY_FALSE = {UNET: "disable_self_attentions", VAE: "tanh_out"}
+UNET, CONTROL, VAE = ("unet_config", "network_config"), ("control_stage_config",), ("ddconfig",)
+ONLY_FALSE = {UNET: "disable_self_attentions", CONTROL: "disable_self_attentions", VAE: "tanh_out"}
 """What changes results and no weight."""
 
+HALF = (
+    *("in_channels", "model_channels", "channel_mult", "num_res_blocks", "context_dim"),
+    *("use_linear_in_transformer", "transformer_depth", "adm_in_channels"),
+)
 READ = {
-    UNET: (
-        *("in_channels", "out_channels", "model_channels", "channel_mult", "num_res_blocks", "context_dim"),
-        *("use_linear_in_transformer", "transformer_depth", "adm_in_channels"),
-    ),
+    UNET: ("out_channels", *HALF),
+    CONTROL: HALF,
     VAE: ("ch", "ch_mult", "num_res_blocks", "z_channels", "out_ch"),
 }
 PRODUCTS = (("model_channels", "channel_mult"), ("ch", "ch_mult"))
@@ -41,7 +43,7 @@ Numbers = tuple[int, ...]
 
 @dataclass(frozen=True)
 class StatedStructure:
-    """What a configuration says of the U-Net and of the autoencoder, by its own names.
+    """What a configuration says of the U-Net, or of a ControlNet, and of the autoencoder, by its own names.
 
     `heads` is one of `HEADS` and its number, None where it says neither.
     """
@@ -52,7 +54,7 @@ class StatedStructure:
     heads: tuple[str, int] | None = None
 
     def with_heads(self, settings: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Return a U-Net's settings with the heads that it says, and a sentence where they are not the usual.
+        """Return a network's settings with the heads that it says, and a sentence where they are others.
 
         Raises BadCheckpoint for a number that does not divide the channels.
         """
@@ -64,22 +66,25 @@ class StatedStructure:
         odd = next((c for c in channels if c % number and not (per_head and c < number)), None)
         if odd is not None:
             raise BadCheckpoint(
-                f"{self.name} beside the file says {key}: {number}, which does not divide the U-Net's {odd}"
-                " channels; correct it, or remove it"
+                f"{self.name} beside the file says {key}: {number}, which does not divide the {odd} channels"
+                " of a level; correct it, or remove it"
             )
         stated = [max(c // number, 1) if per_head else number for c in channels]
         if stated == (usual if isinstance(usual, list) else [usual] * len(channels)):
             return {**settings}, ()
-        used = f"{usual} heads" if isinstance(usual, int) else f"{HEAD_WIDTH} channels a head"
-        said = f"{self.name} beside the file says {key} = {number}, which is used in place of {used}"
+        said = (
+            f"{self.name} beside the file says {key} = {number}, which is used in place of"
+            f" {_heads_of(usual, channels)}"
+        )
         return {**settings, "attention_head_dim": stated}, (said,)
 
-    def require_same(self, unet: Mapping[str, Any], vae: Mapping[str, Any] | None) -> None:
+    def require_same(self, unet: Mapping[str, Any] | None, vae: Mapping[str, Any] | None) -> None:
         """Raise BadCheckpoint where it contradicts these settings of the weights, in diffusers' words.
 
-        `vae` is None where the autoencoder is another file's.
+        `unet` or `vae` is None where that network is another file's.
         """
-        for stated, weights in ((self.unet, _of_unet(unet)), (self.vae, _of_vae(vae) if vae else {})):
+        of_unet, of_vae = _of_unet(unet) if unet else {}, _of_vae(vae) if vae else {}
+        for stated, weights in ((self.unet, of_unet), (self.vae, of_vae)):
             for key, expected in weights.items():
                 if key in stated and not _same(stated[key], expected):
                     raise BadCheckpoint(
@@ -89,14 +94,33 @@ class StatedStructure:
 
 
 def read_structure(path: Path, config: Any) -> StatedStructure:
-    """Return what a configuration says; raises BadCheckpoint for what no weight tells of."""
-    sections = {names: find_value(config, *names) for names in READ}
-    for names, key in ONLY_FALSE.items():
-        value = find_value(sections[names], key)
-        if True in (value if isinstance(value, list) else [value]):
-            raise BadCheckpoint(f"{path} says {key}: true, and only false is supported")
-    unet, vae = (_multiplied({k: _numbers(find_value(sections[n], k)) for k in READ[n]}) for n in READ)
-    return StatedStructure(path.name, unet, vae, _heads(path, sections[UNET]))
+    """Return what a configuration says of a model; raises BadCheckpoint for what no weight tells of."""
+    return StatedStructure(
+        path.name,
+        _read(path, config, UNET),
+        _read(path, config, VAE),
+        _heads(path, find_value(config, *UNET)),
+    )
+
+
+def read_control(path: Path, config: Any) -> StatedStructure:
+    """Return what a configuration says of a ControlNet alone; raises as `read_structure` does."""
+    heads = _heads(path, find_value(config, *CONTROL))
+    return StatedStructure(path.name, unet=_read(path, config, CONTROL), heads=heads)
+
+
+def read_vae(path: Path, config: Any) -> StatedStructure:
+    """Return what a configuration says of an autoencoder alone; raises as `read_structure` does."""
+    return StatedStructure(path.name, vae=_read(path, config, VAE))
+
+
+def _read(path: Path, config: Any, names: tuple[str, ...]) -> dict[str, Numbers]:
+    """Return what the section of a network says; raises BadCheckpoint for what no weight tells of."""
+    section, key = find_value(config, *names), ONLY_FALSE[names]
+    value = find_value(section, key)
+    if True in (value if isinstance(value, list) else [value]):
+        raise BadCheckpoint(f"{path} says {key}: true, and only false is supported")
+    return _multiplied({key: _numbers(find_value(section, key)) for key in READ[names]})
 
 
 def _heads(path: Path, section: Any) -> tuple[str, int] | None:
@@ -109,6 +133,14 @@ def _heads(path: Path, section: Any) -> tuple[str, int] | None:
             raise BadCheckpoint(f"{path} says {key}: {state(value)}; a whole number above 0 was expected")
         return key, value
     return None
+
+
+def _heads_of(usual: int | Sequence[int], channels: Sequence[int]) -> str:
+    """Return in words the heads of levels of so many channels."""
+    if isinstance(usual, int):
+        return f"{usual} heads"
+    same = all(number == max(each // HEAD_WIDTH, 1) for number, each in zip(usual, channels, strict=True))
+    return f"{HEAD_WIDTH} channels a head" if same else f"[{', '.join(map(str, usual))}] heads"
 
 
 def _numbers(value: Any) -> Numbers:

@@ -37,11 +37,15 @@ internal fun Manifest.factsFor(initial: InitialImage): ImageFacts {
     return facts
 }
 
+/** Returns a number of steps in words. */
+internal fun counted(steps: Int): String = "$steps step${if (steps == 1) "" else "s"}"
+
 /** Returns the schedule for [count] steps at a strength; throws [BadRequest] where there is none. */
 internal fun ImageFacts.schedule(count: Int, strength: Double): Schedule {
     val known = schedules[count].orEmpty()
     return known[strength] ?: throw BadRequest(
-        "there is no schedule for $count steps at strength $strength; there are ${known.keys.sorted().joinToString()}",
+        "there is no schedule for ${counted(count)} at strength $strength; " +
+            "there are ${known.keys.sorted().joinToString()}",
     )
 }
 

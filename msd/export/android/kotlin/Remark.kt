@@ -25,8 +25,10 @@ public sealed class Remark(public val message: String) {
         Remark("guidance ${short(scale)} is used as 1, which is none")
 
     /** The picture of the ControlNet [control] steers in none of the [runs] steps: by its scale, or where it counts. */
-    public class IdleControl(public val control: String, public val runs: Int) :
-        Remark("the control $control counts in none of the $runs steps")
+    public class IdleControl(public val control: String, public val runs: Int) : Remark(
+        "the control $control " +
+            if (runs == 1) "does not count in the one step" else "counts in none of the $runs steps",
+    )
 
     /** [places] of a prompt mean more to other programs, and are text here; [instead] is for developers. */
     public class ReadAsText(public val places: List<String>, public val instead: String) :

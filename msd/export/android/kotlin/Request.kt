@@ -33,7 +33,7 @@ internal fun Manifest.scheduleOf(request: Request): Schedule {
     upscalerFor(request)
     val steps = request.steps ?: schedules.keys.first()
     val schedule = schedules[steps] ?: throw BadRequest(
-        "there is no schedule for $steps steps; there are ${schedules.keys.sorted().joinToString()}",
+        "there is no schedule for ${counted(steps)}; there are ${schedules.keys.sorted().joinToString()}",
     )
     val initial = request.image
     if (initial != null) {

@@ -67,7 +67,7 @@ class GpuProcess(ProcessRunner):
             nodes=nodes,
             delegated=delegated,
             partitions=partitions,
-            notes=(f"fp16 was requested, but {name} computes in fp32",) if differs else (),
+            notes=(f"{name} computes in fp32 instead of fp16",) if differs else (),
         )
 
     def lost(self, problem: ChildLost) -> MsdError:

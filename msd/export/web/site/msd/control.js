@@ -92,9 +92,11 @@ export function steeringBy({ fromPhoto, ...control }, { width, height }) {
  */
 export function idleControls(controls, total) {
   const runs = Array.from({ length: total }, (_, i) => i);
+  const nowhere =
+    total === 1 ? 'does not count in the one step' : `counts in none of the ${total} steps`;
   return controls
     .filter((control) => !runs.some((index) => scaleAt(control, index, total)))
-    .map(({ name }) => `the control ${name} counts in none of the ${total} steps`);
+    .map(({ name }) => `the control ${name} ${nowhere}`);
 }
 
 /**

@@ -90,7 +90,7 @@ export function scheduleOf(manifest, wishes = {}) {
   const schedule = manifest.schedules.find(({ count }) => count === steps);
   if (!schedule) {
     const known = manifest.schedules.map(({ count }) => count).join(', ');
-    throw new MsdError('bad-request', `there is no schedule for ${steps} steps; there are ${known}`);
+    throw new MsdError('bad-request', `there is no schedule for ${counted(steps)}; there are ${known}`);
   }
   if (strength !== null) return scheduleFromImage(manifest, steps, strength);
   if (!image && manifest.image?.inpaints) {
@@ -131,7 +131,7 @@ function scheduleFromImage(manifest, steps, strength) {
   const known = offered.map((one) => one.strength).join(', ');
   throw new MsdError(
     'bad-request',
-    `there is no schedule for ${steps} steps at strength ${strength}; there are ${known}`,
+    `there is no schedule for ${counted(steps)} at strength ${strength}; there are ${known}`,
   );
 }
 
@@ -188,4 +188,9 @@ function add(size, values, to) {
  */
 function clip(values, most) {
   for (let i = 0; i < values.length; i++) values[i] = Math.min(Math.max(values[i], -most), most);
+}
+
+/** @param {number} steps */
+function counted(steps) {
+  return `${steps} step${steps === 1 ? '' : 's'}`;
 }

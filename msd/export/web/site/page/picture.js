@@ -131,5 +131,6 @@ export class Picture {
 /** @param {Kept} picture */
 function captionOf({ settings, seconds }) {
   const { seed, steps, guidance } = settings;
-  return `Seed ${seed}, ${steps} steps, guidance ${guidance}, made in ${duration(seconds)}.`;
+  const count = steps === '1' ? '1 step' : `${steps} steps`;
+  return `Seed ${seed}, ${count}, guidance ${guidance}, made in ${duration(seconds)}.`;
 }
