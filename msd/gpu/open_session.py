@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from msd.errors import BadBundle, ProgramRefused
 from msd.gpu.device import OpenDevice
+from msd.gpu.mapped_pages import MappedPages
 from msd.gpu.phases import Phases
 from msd.gpu.program import ComputePipeline
 from msd.gpu.program_cache import entry_of, forget, is_compiled, read_entry, written_entry
@@ -39,10 +40,11 @@ class OpenedFile:
 
 @dataclass(frozen=True)
 class FusedFile:
-    """The fused graph of a file of `operations`."""
+    """The fused graph of a file of `operations`, which is mapped to memory."""
 
     graph: Graph
     operations: int
+    pages: MappedPages
 
 
 Fused = Callable[[], FusedFile]
@@ -85,10 +87,11 @@ def _fused(path: Path, switches: Switches, phases: Phases) -> FusedFile:
     from msd.graph import tflite
 
     with phases.time("read"):
-        model = tflite.read(path)
+        view = tflite.map_file(path)
+        model = tflite.parse(view, str(path))
     operations = len(model.main.ops)
     with phases.time("compile"):
-        return FusedFile(fused_graph(model, switches), operations)
+        return FusedFile(fused_graph(model, switches), operations, MappedPages(view))
 
 
 def _opened(path: Path, device: OpenDevice, switches: Switches, phases: Phases, fused: Fused) -> OpenedFile:
@@ -122,6 +125,7 @@ def _compiled(
     with _made_ahead(device) as on_pipeline:
         with phases.time("compile"):
             program = compile_fused(fused.graph, device.gpu, switches, on_pipeline)
+        program = replace(program, constants=tuple(map(fused.pages.released, program.constants)))
         if entry is None:
             return OpenedFile(Session(program, device, phases), device, fused.operations)
         with written_entry(entry, program, fused.operations, device.gpu.half) as kept:

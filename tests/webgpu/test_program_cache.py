@@ -14,8 +14,8 @@ import pytest
 from msd.errors import DelegateFailed, ProgramRefused
 from msd.files import scratch
 from msd.gpu import compile as compile_module
+from msd.gpu import mapped_pages, program_cache
 from msd.gpu import open_session as open_session_module
-from msd.gpu import program_cache
 from msd.gpu.compile import compile_fused, compile_model, fused_graph
 from msd.gpu.device import OpenDevice
 from msd.gpu.gpu import Gpu, MatrixUnit
@@ -85,6 +85,43 @@ def test_the_second_opening_compiles_nothing_and_computes_the_same(cache: Path, 
     for name, value in here.items():
         np.testing.assert_array_equal(there[name], value)
     assert [entry.parent for entry in cache.glob(f"*/{NAME}")] == [entry_of(path, device(), Switches())]
+
+
+def resident(path: Path) -> int:
+    """Return the bytes of a file that are in this process's memory."""
+    found, inside = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if "-" in line.split()[0]:
+            inside = line.endswith(str(path))
+        elif inside and line.startswith("Rss:"):
+            found += 1024 * int(line.split()[1])
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the system does not tell")
+def test_the_pages_of_constants_leave_the_memory(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, path = np.random.default_rng(0), tmp_path / "wide.tflite"
+    weights = [rng.standard_normal((512, 512), np.float32) for _ in range(6)]
+
+    def layers(new: Build, x: Tensor) -> Tensor:
+        for each in weights:
+            x = new.FULLY_CONNECTED(x, new.const(each), None)
+        return x
+
+    tflite.write(Model([build(layers, x=(1, 512))]), path)
+    monkeypatch.setattr(mapped_pages, "ROOM", 1 << 20)
+    file, _ = opened(path)
+    assert path.stat().st_size > 6 << 20
+    assert resident(path) <= 2 << 20
+    x = rng.standard_normal((1, 512), np.float32)
+    with file.session as session:
+        (found,) = session.run({"x": x}).values()
+    wanted = x
+    for each in weights:
+        wanted = wanted @ each.T
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
 
 
 def test_a_file_that_is_not_in_the_cache_is_fused_while_the_device_opens(

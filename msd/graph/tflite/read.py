@@ -37,14 +37,18 @@ CARRIED_QUANT_FIELDS = ("min", "max", "detailsType", "details")
 
 def read(path: Path) -> Model:
     """Return the model in the file at `path`; raises BadModelFile unless it is a complete .tflite file."""
+    return parse(map_file(path), str(path))
+
+
+def map_file(path: Path) -> mmap.mmap:
+    """Return a file as memory to read; raises BadModelFile for one that is empty or cannot be read."""
     try:
         with path.open("rb") as file:
-            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except ValueError:
         raise BadModelFile(f"{path} is empty; a .tflite file was expected") from None
     except OSError as problem:
         raise BadModelFile(f"{path} cannot be read ({problem.strerror})") from None
-    return parse(view, str(path))
 
 
 def parse(buffer: Any, name: str = "the model") -> Model:
