@@ -31,7 +31,7 @@ BLOCKS = 8
 
 ROWS = 64
 """Blocks of multiples of these rows make the same product with a vector, to the last bit, as all at once:
-OpenBLAS sums four rows at a time in another order than one, and shares the rows of a call out to its threads.
+OpenBLAS sums four rows at a time in another order than one.
 """
 
 SMALL = 1 << 16
