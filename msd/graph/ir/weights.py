@@ -107,6 +107,15 @@ class Weights:
         """The number of elements."""
         return math.prod(self.shape)
 
+    @property
+    def most_read(self) -> int:
+        """The most elements that `blocks` reads at a time."""
+        if self.parts:
+            return max(part.most_read for part in self.parts)
+        if self.rows is None or not self.rows.are_first:
+            return self.size
+        return min(self.size, BLOCKS * max(BLOCK, self.size // max(1, self.shape[0])))
+
     def load(self) -> Array:
         """Return the array, new or read-only."""
         if not self.changes and not self.parts:
