@@ -102,15 +102,18 @@ def write(
     on_bytes: Callable[[int, int], None] | None = None,
     threads: int | None = None,
     room: int = ROOM,
+    lasting: bool = True,
 ) -> None:
     """Write `model` to `path` atomically; raises OutputUnwritable.
+
+    What is not `lasting` may still be on its way to the disk.
 
     Calls `on_bytes(done, total)` after each constant. `threads` read and quantise constants, by default one
     for each core, in `room` bytes; the bytes of the file do not depend on them.
     """
     threads = threads or cores()
     writer = _Writer(model, largest_flatbuffer, threads)
-    with atomic_write(path) as temporary, temporary.open("wb") as file:
+    with atomic_write(path, lasting=lasting) as temporary, temporary.open("wb") as file:
         writer.write(file, on_bytes or (lambda done, total: None), threads, room)
 
 
