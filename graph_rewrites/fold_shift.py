@@ -43,7 +43,17 @@ def _shifted_bias(w: Weights, b: Weights, shift: Weights) -> Weights:
 
     def change(bias: Array) -> Array:
         by = np.asarray(shift.load(), np.float32).reshape(-1)
-        products = [np.asarray(rows, np.float32).reshape(len(rows), -1) @ by for _, rows in w.blocks()]
+        products = [_product(np.asarray(rows, np.float32), by) for _, rows in w.blocks()]
         return np.asarray(bias + np.concatenate(products), np.float32)
 
     return b.map(f"+ w . ({shift.history})", change)
+
+
+def _product(rows: Array, by: Array) -> Array:
+    """Return the products of all rows with `by`, four rows at a time.
+
+    OpenBLAS shares larger products out to threads of its own, which keep the cores busy while they wait.
+    """
+    rows, many = rows.reshape(len(rows), -1), len(rows) - len(rows) % 4
+    fours = rows[:many].reshape(many // 4, 4, by.size) @ by
+    return np.concatenate([fours.reshape(-1), rows[many:] @ by])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import os
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -74,3 +78,25 @@ def test_what_the_caller_has_frozen_stays_frozen() -> None:
         assert gone() is None
     gc.collect()
     assert before() is not None
+
+
+def resident() -> int:
+    """Return the bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text("utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="glibc keeps memory")
+def test_what_lies_free_between_other_blocks_goes_back_to_the_system() -> None:
+    with collect_on_request() as collect:
+        kept = [bytearray(b"1" * 40_000) for _ in range(2000)]
+        del kept[:-1]
+        before = resident()
+        collect()
+        assert resident() < before - 40_000_000
+
+
+def test_other_c_libraries_free_by_themselves() -> None:
+    with patch("ctypes.CDLL", lambda name: object()), collect_on_request() as collect:
+        gone = cycle()
+        collect()
+        assert gone() is None

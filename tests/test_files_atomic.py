@@ -28,6 +28,17 @@ def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
     assert path.read_text() == "new"
 
 
+@pytest.mark.parametrize("lasting", [True, False])
+def test_what_need_not_last_is_not_waited_for(lasting: bool, tmp_path: Path) -> None:
+    synced = list[Path]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("msd.files.atomic.sync", synced.append)
+        with atomic_write(tmp_path / "out", lasting=lasting) as temporary:
+            temporary.write_text("new")
+    assert synced == ([temporary, tmp_path] if lasting else [])
+    assert (tmp_path / "out").read_text() == "new"
+
+
 def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("old")

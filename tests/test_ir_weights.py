@@ -75,6 +75,27 @@ def test_a_chain_of_descriptions_is_what_numpy_does(data: st.DataObject) -> None
     assert np.array_equal(np.concatenate([rows for _, rows in blocks]), array)
 
 
+@pytest.mark.parametrize(("block", "most"), [(5, 48), (6, 48), (20, 160), (1000, 240)])
+@pytest.mark.parametrize(
+    "derive",
+    [lambda w: w, lambda w: w.astype("float16"), lambda w: Weights.joined([w, w.slice(0, 0, 9)])],
+    ids=["as it is", "cast", "joined"],
+)
+def test_rows_that_are_read_at_a_time(derive: Callable[[Weights], Weights], block: int, most: int) -> None:
+    array, sizes = normal(40, 3, 2), list[int]()
+
+    def read_rows(first: int, stop: int) -> Array:
+        sizes.append(array[first:stop].size)
+        return array[first:stop]
+
+    whole = Weights.stored(array.shape, array.dtype, lambda: array, "file", read_rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("msd.graph.ir.weights.BLOCK", block)
+        assert sum(rows.size for _, rows in derive(whole).blocks()) == derive(whole).size
+        assert max(sizes) <= derive(whole).most_read == most
+        assert whole.transpose((1, 0, 2)).most_read == array.size
+
+
 def test_a_number_is_one_block() -> None:
     weights = Weights.of(np.float16(3)).astype("float32")
     assert (weights.load().shape, weights.load().tolist()) == ((), 3)

@@ -14,7 +14,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from msd.compress.encoding.encode import encode
-from msd.compress.encoding.recipe import Line, Recipe, find_recipe
+from msd.compress.encoding.recipe import BITS, Line, Recipe, find_recipe
 from msd.errors import OutputUnwritable
 from msd.graph import tflite
 from msd.graph.ir import Build, Graph, Model, Signature, Tensor
@@ -103,7 +103,7 @@ def test_threads_make_the_same_bytes_within_the_room_for_constants(
     line: Line, threads: int, tmp_path: Path
 ) -> None:
     """Two filters have room, with all biases."""
-    room = PER_ELEMENT * (2 * WIDTH * WIDTH + LAYERS * WIDTH)
+    room = int(2 * WIDTH * WIDTH * (PER_ELEMENT + BITS[line.store] / 8)) + 2 * PER_ELEMENT * LAYERS * WIDTH
     held = AtMost(2)
     model = layers(held.weights)
     encode(model.main, Recipe("mine", (line,)), "unet")

@@ -24,6 +24,7 @@ from msd.conversion.stopwatch import Stopwatch
 from msd.conversion.time_embeddings import time_embedding_table
 from msd.conversion.trace import traced_model
 from msd.errors import BadConfig
+from msd.files.disk import sync
 from msd.graph import tflite
 from msd.graph.ir import Model
 from msd.graph.ir.embedding_lookup import split_lookup
@@ -213,12 +214,16 @@ def _halves(model: Model, title: str, batch: int, moving: Collection[str]) -> tu
 
 
 def write(prepared: PreparedComponent, folder: Path, jobs: int | None, on_stage: OnStage) -> ReadBack:
-    """Write a component's files into `folder`; return what reads them back and describes them."""
+    """Write a component's files into `folder`; return what reads them back and describes them.
+
+    That waits until they are on the disk, which takes no core.
+    """
     stopwatch = prepared.stopwatch
     stopwatch.restart()
     for name, file in prepared.files.items():
         path = folder / f"{name}.tflite"
-        tflite.write(file.model, path, on_bytes=partial(on_stage, "writing"), threads=jobs)
+        on_bytes = partial(on_stage, "writing")
+        tflite.write(file.model, path, on_bytes=on_bytes, threads=jobs, lasting=False)
     for name, contents in prepared.beside.items():
         (folder / name).write_bytes(contents())
     stopwatch.lap("writing")
@@ -241,6 +246,8 @@ def _read_back(
     fingerprint: str,
 ) -> WrittenComponent:
     stopwatch.restart()
+    for name in files:
+        sync(folder / f"{name}.tflite")
     described = {
         name: describe_file(folder / f"{name}.tflite", fingerprint, runs_on)
         for name, runs_on in files.items()

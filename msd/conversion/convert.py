@@ -49,6 +49,7 @@ from msd.conversion.sizes.share import SharedFile
 from msd.conversion.source import require_output
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.trace import unread_tensors
+from msd.conversion.turns import short_turns
 from msd.errors import BadBundle
 from msd.files.disk import require_space
 from msd.files.publication import publish, staged
@@ -156,7 +157,8 @@ def write_components(
     """
     with collect_on_request() as collect:
         stages = {name: _on_stage(on_progress, name) for name in names}
-        prepared = {name: prepare(job, name, changes, stages[name]) for name in names}
+        with short_turns():
+            prepared = {name: prepare(job, name, changes, stages[name]) for name in names}
         encodings = {name: each.encoding for name, each in prepared.items()}
         require_matched(job.settings.recipe, encodings, job.family.required)
         for file in (file for each in prepared.values() for file in each.shared):

@@ -19,8 +19,10 @@ NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 
 
 @contextmanager
-def atomic_write(path: Path, force: bool = True) -> Iterator[Path]:
+def atomic_write(path: Path, force: bool = True, lasting: bool = True) -> Iterator[Path]:
     """Yield a temporary path on the disk of `path`, which it becomes at the end; delete it if anything fails.
+
+    What is not `lasting` may still be on its way to the disk.
 
     Of several processes that write the same file without `force` exactly one succeeds; the others raise
     OutputExists. Raises OutputUnwritable when the disk is full, the folder is not writable, or `path` is
@@ -30,13 +32,15 @@ def atomic_write(path: Path, force: bool = True) -> Iterator[Path]:
     with raises_unwritable(path, beside(place)), staging_folder(beside(place), path, wait=True) as staging:
         temporary = staging / place.name
         yield temporary
-        sync(temporary)
+        if lasting:
+            sync(temporary)
         require_file(place, path, place.parent)
         if force:
             os.replace(temporary, place)
         else:
             _place_new(temporary, place, path)
-        sync(place.parent)
+        if lasting:
+            sync(place.parent)
 
 
 def _place_new(temporary: Path, place: Path, path: Path) -> None:

@@ -74,7 +74,7 @@ def write(graph: Graph, folder: Path) -> GraphFile:
     ]
     part.signatures = [Signature(SIGNATURE, *tensors)]
     file = folder / f"{graph.name}.tflite"
-    tflite.write(Model([part]), file)
+    tflite.write(Model([part]), file, lasting=False)
     return GraphFile(graph, file)
 
 

@@ -41,6 +41,9 @@ largest weight, by which steps are counted, as much."""
 FEW = 64
 """The weights of a slice that tell most slices that are not rounded."""
 
+BUFFER = 256
+"""NumPy's buffer, in elements, while rows are divided: it fills a larger one with a scale for each weight."""
+
 PLAIN = {"int8": "min-max", "int4": "mse"}
 """The algorithm where there is no calibration for a better one."""
 
@@ -75,7 +78,7 @@ def encoder(store: str, granularity: str = "channel", algorithm: str = "min-max"
             rows = np.ascontiguousarray(block, np.float32).reshape(len(block), -1)
             scale[part] = scales(rows, store)
             rounded = _rounded(rows, scale[part], None if algorithm == "min-max" else RANGES[store])
-            stored[part] = rounded.astype(np.int8).reshape(block.shape)
+            stored[part] = rounded.reshape(block.shape)
         return stored.reshape(weights.shape), scale
 
     return encode
@@ -83,7 +86,9 @@ def encoder(store: str, granularity: str = "channel", algorithm: str = "min-max"
 
 def _rounded(rows: Array, scale: Array, bounds: tuple[int, int] | None) -> Array:
     """Return the nearest integers as float32, within `bounds` if the scale does not keep them there."""
+    before = np.setbufsize(BUFFER)
     stored: Array = rows / scale[:, None]
+    np.setbufsize(before)
     np.rint(stored, out=stored)
     return np.clip(stored, *bounds, out=stored) if bounds else stored
 

@@ -59,4 +59,5 @@ def _widened(values: Array) -> Array:
 
 def _is_finite(values: Array) -> bool:
     """Whether no float16 number is infinite or NaN, which have the largest exponent."""
-    return bool((values.view(np.int16) & 0x7FFF).max(initial=0) < 0x7C00)
+    positive, negative = values.view(np.int16).max(initial=0), values.view(np.uint16).max(initial=0)
+    return bool(positive < 0x7C00 and negative < 0xFC00)

@@ -31,7 +31,7 @@ BLOCKS = 8
 
 ROWS = 64
 """Blocks of multiples of these rows make the same product with a vector, to the last bit, as all at once:
-OpenBLAS sums four rows at a time in another order than one, and shares the rows of a call out to its threads.
+OpenBLAS sums four rows at a time in another order than one.
 """
 
 SMALL = 1 << 16
@@ -106,6 +106,15 @@ class Weights:
     def size(self) -> int:
         """The number of elements."""
         return math.prod(self.shape)
+
+    @property
+    def most_read(self) -> int:
+        """The most elements that `blocks` reads at a time."""
+        if self.parts:
+            return max(part.most_read for part in self.parts)
+        if self.rows is None or not self.rows.are_first:
+            return self.size
+        return min(self.size, BLOCKS * max(BLOCK, self.size // max(1, self.shape[0])))
 
     def load(self) -> Array:
         """Return the array, new or read-only."""

@@ -38,14 +38,14 @@ LARGEST_FLATBUFFER = 2**31 - 2**26
 _OVER_READ = 64
 """Bytes of padding at the end: XNNPACK reads a little past the last weight."""
 
-ROOM = 1 << 27
+ROOM = 1 << 26
 """The most bytes of constants that are being read or wait to be written; a single one may have more."""
 
 BATCH = 16
 """How many small constants a thread reads at a time."""
 
-PER_ELEMENT = 5
-"""Bytes of a constant in memory: a float32 as it is read, an integer as it is written."""
+PER_ELEMENT = 4
+"""Bytes of an element as it is read, a float32."""
 
 Encode = Callable[[Weights], tuple[Array, Array]]
 Stored = tuple[memoryview, Array | None]
@@ -64,6 +64,13 @@ class _BufferSource:
     encode: Encode | None = None
     inline: bool = False
     """Whether it must stay inside the flatbuffer: readers expect metadata there."""
+    at_once: bool = False
+    """Whether `encode` reads all rows at once, for a single scale."""
+
+    @property
+    def room(self) -> int:
+        """The bytes in memory while it is read and encoded, and as it waits to be written."""
+        return self.bytes + PER_ELEMENT * (self.data.size if self.at_once else self.data.most_read)
 
     @property
     def bytes(self) -> int:
@@ -95,15 +102,18 @@ def write(
     on_bytes: Callable[[int, int], None] | None = None,
     threads: int | None = None,
     room: int = ROOM,
+    lasting: bool = True,
 ) -> None:
     """Write `model` to `path` atomically; raises OutputUnwritable.
+
+    What is not `lasting` may still be on its way to the disk.
 
     Calls `on_bytes(done, total)` after each constant. `threads` read and quantise constants, by default one
     for each core, in `room` bytes; the bytes of the file do not depend on them.
     """
     threads = threads or cores()
     writer = _Writer(model, largest_flatbuffer, threads)
-    with atomic_write(path) as temporary, temporary.open("wb") as file:
+    with atomic_write(path, lasting=lasting) as temporary, temporary.open("wb") as file:
         writer.write(file, on_bytes or (lambda done, total: None), threads, room)
 
 
@@ -173,7 +183,9 @@ class _Writer:
         content, data = (id(tensor.data), tensor.data) if encode else self._identity(tensor.data)
         key = content, tensor.dtype if tensor.dtype in BITS else "", encode
         if key not in self.buffer_of:
-            self.buffer_of[key] = self._add(_BufferSource(data, tensor.dtype, encode))
+            at_once = tensor.quant is not None and tensor.quant.scale.size == 1
+            source = _BufferSource(data, tensor.dtype, encode, at_once=at_once)
+            self.buffer_of[key] = self._add(source)
         if encode:
             self.scales_of.setdefault(self.buffer_of[key], []).append((graph, position))
         return self.buffer_of[key]
@@ -218,7 +230,7 @@ class _Writer:
         done = 0
         inside_first = sorted(range(len(self.buffers)), key=self.outside.__getitem__)
         filled = [number for number in inside_first if self.buffers[number].bytes]
-        tasks = [(self.buffers[n].data.size * PER_ELEMENT, self.buffers[n].load) for n in filled]
+        tasks = [(self.buffers[n].room, self.buffers[n].load) for n in filled]
         stored = in_order(tasks, threads, room)
         for number in filled:
             self._write_buffer(file, structure, number, *next(stored))
