@@ -30,7 +30,7 @@ BEHIND = 8
 
 
 def lower(
-    graph: Graph, gpu: Gpu, switches: Switches, on_likely: Callable[[Dispatch], None] = lambda dispatch: None
+    graph: Graph, gpu: Gpu, switches: Switches, on_likely: Callable[[Dispatch], None]
 ) -> tuple[list[Dispatch], Memory]:
     """Return the dispatches of a fused graph in order, and the values of its tensors.
 

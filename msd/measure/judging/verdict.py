@@ -14,7 +14,7 @@ from msd.files.schema import UNLESS_EMPTY
 from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr
 from msd.measure.judging.rejection import Rejection
-from msd.run.runners.runner import Precision
+from msd.run.runners.runner import Precision, other_precision
 
 THRESHOLD_DB = {"fp32": 60.0, "fp16": 35.0}
 """The least PSNR between GPU and CPU of an acceptable result, by the precision of the arithmetic."""
@@ -169,7 +169,7 @@ class Verdict:
         """A clause where the adapter computes in another precision than asked for, or None."""
         if self.precision_asked == self.precision:
             return None
-        return f"{self.adapter} computes in {self.precision} instead of {self.precision_asked}"
+        return other_precision(self.adapter, self.precision, self.precision_asked)
 
     def _objections(self) -> Iterator[str]:
         if self.rejected or (self.failure is None and self.delegated != self.operations):

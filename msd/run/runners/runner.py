@@ -118,6 +118,11 @@ class Placement:
     notes: tuple[str, ...] = ()
 
 
+def other_precision(processor: str, computed: str, asked: str) -> str:
+    """Return a clause that says that a processor computes in another precision than asked for."""
+    return f"{processor} computes in {computed} instead of {asked}"
+
+
 @dataclass(frozen=True)
 class ProcessMemory:
     """Resident memory of a process in bytes: before the library began to load, and at its peak.

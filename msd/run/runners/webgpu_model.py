@@ -14,7 +14,7 @@ from msd.gpu.phases import Phases
 from msd.gpu.program import Program, ProgramStep
 from msd.gpu.switches import Switches
 from msd.run.runners.program_facts import DispatchFacts, Opening, ProgramFacts
-from msd.run.runners.runner import Placement, Precision
+from msd.run.runners.runner import Placement, Precision, other_precision
 
 if TYPE_CHECKING:
     from msd.gpu.peaks import Peaks
@@ -47,7 +47,7 @@ class WebGpuModel:
         half, name = self._device.gpu.half, self._device.name
         notes = [f"{len(program.steps)} dispatches{' on Dawn' * (self._device.api == 'dawn')}"]
         if precision == "fp16" and not half:
-            notes.append(f"{name} computes in fp32 instead of fp16")
+            notes.append(other_precision(name, "fp32", "fp16"))
         self.placement = Placement(
             processor=name,
             precision="fp16" if half else "fp32",

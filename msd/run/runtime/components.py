@@ -15,7 +15,7 @@ from msd.graph.ir.weights import Array
 from msd.run.runners.engine import Engine
 from msd.run.runners.process_runner import ProcessRunner
 from msd.run.runners.program_facts import Opening
-from msd.run.runners.runner import Runnable, Runner
+from msd.run.runners.runner import Runnable, Runner, other_precision
 from msd.run.runtime.ports import require_ports
 from msd.run.runtime.timeline import Watch, unwatched
 from msd.tensor_spec import TensorSpec
@@ -134,7 +134,7 @@ def open_component(
 
 def _fallbacks(runner: Runner, engine: Engine) -> Iterator[str]:
     if engine.precision == "fp16" and (place := runner.placement).precision != "fp16":
-        yield f"{place.processor} computes in {place.precision} instead of fp16"
+        yield other_precision(place.processor, place.precision, "fp16")
 
 
 def _pad(rows: Array, batch: int, spec: TensorSpec) -> Array:

@@ -16,7 +16,7 @@ from msd.run.runners.checks import one_line
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.run.runners.messages import LoadOnGpu
 from msd.run.runners.process_runner import ProcessRunner
-from msd.run.runners.runner import Conditions, Placement
+from msd.run.runners.runner import Conditions, Placement, other_precision
 from msd.run.runners.wheels.child import WheelChild
 from msd.run.runners.wheels.environment import LiteRt
 
@@ -67,7 +67,7 @@ class GpuProcess(ProcessRunner):
             nodes=nodes,
             delegated=delegated,
             partitions=partitions,
-            notes=(f"{name} computes in fp32 instead of fp16",) if differs else (),
+            notes=(other_precision(name, "fp32", "fp16"),) if differs else (),
         )
 
     def lost(self, problem: ChildLost) -> MsdError:
