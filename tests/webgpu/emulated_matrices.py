@@ -49,9 +49,8 @@ def emulated(dispatch: Dispatch, unit: MatrixUnit) -> Dispatch:
 
     def store(found: re.Match[str]) -> str:
         array, at, value, transposed, pitch = found.groups()
-        assert transposed == "false"
-        name = re.sub(r"\W+", "_", f"store_{array}_{pitch}")
-        functions[name] = _store(name, array, each, pitch)
+        name = re.sub(r"\W+", "_", f"store_{array}_{transposed}_{pitch}")
+        functions[name] = _store(name, array, each, pitch, transposed == "true")
         return f"{name}({at}, {value}, lane)"
 
     text = re.sub(r"bitcast<vec4<f16>>\((\w+)\.(.)(.)\)", _four_halves, text)
@@ -118,12 +117,14 @@ def _load(name: str, array: str, kind: str, rows: int, columns: int, each: int, 
 }}"""
 
 
-def _store(name: str, array: str, each: int, pitch: str) -> str:
+def _store(name: str, array: str, each: int, pitch: str, transposed: bool) -> str:
     """Return a function by which a thread writes its part of a matrix."""
+    row, column = "lane % ROWS", f"(lane / ROWS * {each}u + c)"
+    place = f"{column} * ({pitch}) + {row}" if transposed else f"{row} * ({pitch}) + {column}"
     return f"""fn {name}(at: u32, m: array<f32, {each}>, lane: u32) {{
   var mine = m;
   for (var c = 0u; c < {each}u; c++) {{
-    {array}[at + lane % ROWS * ({pitch}) + lane / ROWS * {each}u + c] = mine[c];
+    {array}[at + {place}] = mine[c];
   }}
 }}"""
 

@@ -89,16 +89,26 @@ def test_limits_are_kept(
 
 
 def test_tiles_leave_processors_alike_work() -> None:
-    """132 processors: 180 workgroups of 256 queries leave most with one and some with two, twice as many are
-    two or three; 80 leave some without work, 240 do not; few keys are worth no second dispatch."""
+    """132 processors have room for two workgroups of 128 or 160 queries: 260 leave hardly any without work, 320
+    would be two rounds, and 360, each with half of the keys, are three of six halves; few keys are worth no
+    second dispatch."""
 
     def chosen(heads: int, count: int) -> tuple[int, int]:
         tile = choose_matrix_tile(operation(Sizes(1, heads, count, count, 64, 64), "f16"), H100)
         assert tile is not None
         return tile.queries, tile.pieces
 
-    assert [chosen(5, 9216), chosen(5, 4096), chosen(10, 4096)] == [(256, 2), (256, 3), (256, 4)]
-    assert [chosen(10, 1024), chosen(20, 256)] == [(128, 1), (64, 1)]
+    assert [chosen(10, 4096), chosen(5, 4096), chosen(5, 9216)] == [(160, 1), (160, 2), (128, 2)]
+    assert [chosen(10, 2304), chosen(10, 1024), chosen(20, 256)] == [(128, 1), (128, 3), (64, 1)]
+
+
+def test_scores_lie_key_by_key_where_a_thread_has_a_row() -> None:
+    """Threads side by side, of rows side by side, then read numbers side by side."""
+    alone, shared = FlashMatrixTile(64, 16, 32, UNIT), FlashMatrixTile(64, 16, 16, UNIT)
+    assert [(each.threads_each, each.by_keys, each.scores) for each in (alone, shared)] == [
+        (1, True, 16 * (64 + 4)),
+        (2, False, 64 * (16 + 4)),
+    ]
 
 
 def test_pieces_are_bounded_in_memory() -> None:
@@ -110,13 +120,13 @@ def test_pieces_are_bounded_in_memory() -> None:
 
 def test_pieces_are_bounded_in_workgroups() -> None:
     """Batch and pieces share a dimension of the dispatch."""
-    op = operation(Sizes(40_000, 1, 1, 100_000, 8, 8), "f16")
+    op = operation(Sizes(20, 1, 1, 100_000, 8, 8), "f16")
     pieces = []
-    for workgroups in (80_000, 79_999):
+    for workgroups in (65535, 79, 39):
         tile = choose_matrix_tile(op, replace(H100, workgroups=workgroups))
         assert tile is not None
         pieces.append(tile.pieces)
-    assert pieces == [2, 1]
+    assert pieces == [8, 3, 1]
 
 
 def test_what_matrices_do_not_fit_is_left_to_threads() -> None:

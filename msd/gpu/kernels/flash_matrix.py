@@ -11,30 +11,29 @@ from msd.gpu.kernels.flash_matrix_tile import FlashMatrixTile
 from msd.gpu.kernels.flash_pieces import add_pieces, kept_bytes, kept_pieces, piece_keys
 from msd.gpu.kernels.flash_shader import LOG2_E
 from msd.gpu.kernels.shader import shader_dispatch
+from msd.gpu.kernels.tile_choice import busy_rounds
 from msd.gpu.operations import Attention
 from msd.gpu.value import Dispatch
 
 SHAPES = {
-    (256, 16, 32, 1, 2): (0.187, 0.34, 381),
-    (192, 16, 32, 1, 2): (0.234, 0.38, 350),
-    (128, 32, 32, 2, 2): (0.227, 0.46, 323),
-    (128, 32, 32, 1, 2): (0.240, 0.32, 306),
-    (128, 32, 16, 1, 2): (0.239, 0.54, 278),
-    (128, 16, 32, 1, 2): (0.267, 0.60, 329),
-    (96, 32, 32, 1, 2): (0.312, 0.40, 283),
-    (64, 64, 32, 2, 1): (0.299, 0.58, 279),
-    (64, 32, 16, 1, 1): (0.211, 1.94, 338),
-    (32, 32, 16, 1, 1): (0.351, 2.55, 261),
-    (32, 16, 16, 1, 1): (0.253, 3.12, 298),
-    (32, 16, 8, 1, 1): (0.4, 4.0, 300),
+    (256, 16, 32, 1, 2): (0.786, 0.05, 260, 4),
+    (160, 16, 32, 1, 1): (0.39, 0.77, 246, 2),
+    (128, 16, 32, 1, 1): (0.356, 0.90, 316, 2),
+    (128, 32, 32, 1, 2): (2.04, 0.01, 177, 8),
+    (96, 32, 32, 1, 2): (2.62, 0.02, 171, 8),
+    (64, 64, 32, 2, 1): (0.991, 0.00, 160, 3),
+    (32, 32, 16, 1, 1): (0.822, 1.00, 180, 2),
+    (32, 16, 16, 1, 1): (1.41, 0.78, 217, 5),
+    (32, 16, 8, 1, 1): (2.0, 0.8, 220, 5),
 }
-"""Queries, keys, a subgroup's rows, subgroups across, buffers; what a query with a key costs a processor, ns;
-to how many more workgroups the time is in proportion; how many keys a workgroup's start and end are worth.
+"""Queries, keys, a subgroup's rows, subgroups across, buffers; what a query with a key costs a processor, ns,
+with as many workgroups as there is room for; `busy_rounds`' share; how many keys a workgroup's start and end
+are worth; and `busy_rounds`' room.
 
-Fitted to 791 times on an H200 with heads of 64, 40, 80 and 160 (docs/results/flash-matrix-tiles-h200.json),
-with a median deviation of 5 %; the last, for other matrix units, is a guess.
+Fitted to times on an H200 with heads of 64, 40, 80 and 160 (docs/results/flash-matrix-tiles-h200.json), with
+a median deviation of 3 %; the last, for other matrix units, is a guess.
 """
-SOFTMAX = 0.6
+SOFTMAX = 0.8
 """The part of the time that heads of any size take; the rest is in proportion to their matrices' columns."""
 PIECES = (1, 2, 3, 4, 6, 8)
 ADDING, ADDED = 7200.0, 3800.0
@@ -70,12 +69,14 @@ def _divides(tile: FlashMatrixTile, op: Attention, gpu: Gpu) -> bool:
     return few and (pieces - 1) * piece_keys(op, tile) < op.keys
 
 
-def _cost(tile: FlashMatrixTile, ns: float, more: float, start: float, op: Attention, gpu: Gpu) -> float:
+def _cost(
+    tile: FlashMatrixTile, ns: float, alone: float, start: float, room: int, op: Attention, gpu: Gpu
+) -> float:
     """Return the ns of the processor with the most workgroups, and of adding pieces."""
     groups = op.batch * op.heads * -(-op.queries // tile.queries) * tile.pieces
-    rounds = -(-groups // gpu.processors)
     size = SOFTMAX + (1 - SOFTMAX) * tile.depth(op.size) / 64
-    spent = (rounds + more) * tile.queries * (piece_keys(op, tile) + start) * ns * size
+    each = tile.queries * (piece_keys(op, tile) + start) * ns * size
+    spent = busy_rounds(groups, gpu, alone, room) * each
     return spent + (ADDING + kept_bytes(op, tile.pieces) / ADDED if tile.pieces > 1 else 0)
 
 

@@ -43,7 +43,7 @@ $piece
   let part = subgroup % ${across}u;
   let row = thread / ${each}u;
   let of_row = thread % ${each}u;
-  let score_at = row * ${score_row}u + of_row * ${of_row_keys}u;
+  let score_at = $score_at;
   // Not every driver begins each workgroup with zeros.
   if (thread == 0u) { atomicStore(&moved[0], 0u); }
 $queries_in
@@ -88,7 +88,7 @@ def flash_matrix_wgsl(
         stored=tile.stored,
         key_tile=tile.buffers * tile.keys * tile.key_row(size),
         value_tile=tile.buffers * tile.keys * tile.value_row(value_size),
-        score_tile=tile.queries * tile.score_row,
+        score_tile=tile.scores,
         share_tile=tile.queries * tile.share_row,
         threads=tile.threads,
         lanes=tile.unit.subgroup,
@@ -96,8 +96,9 @@ def flash_matrix_wgsl(
         across=tile.across,
         rows=tile.rows,
         each=tile.threads_each,
-        score_row=tile.score_row,
-        of_row_keys=tile.keys // tile.threads_each,
+        score_at="row"
+        if tile.by_keys
+        else f"row * {tile.score_row}u + of_row * {tile.keys // tile.threads_each}u",
         keys=tile.keys,
         lowest=LOWEST,
         piece=_lines(1, _piece(tile)),
@@ -119,6 +120,20 @@ def _lines(depth: int, lines: Iterable[str]) -> str:
 def _blocks(tile: FlashMatrixTile) -> range:
     """Return the numbers of the matrices of a subgroup's rows."""
     return range(tile.rows // tile.unit.rows)
+
+
+def _score_at(tile: FlashMatrixTile, row: int, column: str) -> tuple[str, str]:
+    """Return where a matrix of a subgroup's scores begins, and how it lies there: whether by columns, and the
+    elements from one to the next."""
+    down, pitch = f"(block_row + {row}u)", f"{tile.score_row}u"
+    if tile.by_keys:
+        return f"({column}) * {pitch} + {down}", f"true, {pitch}"
+    return f"{down} * {pitch} + {column}", f"false, {pitch}"
+
+
+def _own(tile: FlashMatrixTile, n: int) -> str:
+    """Return the WGSL of score `n` of a thread's."""
+    return f"scores[score_at + {n * tile.score_row if tile.by_keys else n}u]"
 
 
 def _result_places(tile: FlashMatrixTile, value_size: int) -> list[tuple[int, int]]:
@@ -233,9 +248,8 @@ def _products(tile: FlashMatrixTile, size: int) -> Iterator[str]:
             for i in _blocks(tile):
                 yield f"s{i} = subgroupMatrixMultiplyAccumulate(q{i}_{k}, k{k}, s{i});"
         for i in _blocks(tile):
-            at = f"(block_row + {i * unit.rows}u) * {tile.score_row}u + part * {tile.piece}u"
-            at += f" + {j * unit.columns}u"
-            yield f"subgroupMatrixStore(&scores, {at}, s{i}, false, {tile.score_row}u);"
+            at, how = _score_at(tile, i * unit.rows, f"part * {tile.piece}u + {j * unit.columns}u")
+            yield f"subgroupMatrixStore(&scores, {at}, s{i}, {how});"
         yield "}"
 
 
@@ -248,7 +262,7 @@ def _softmax(tile: FlashMatrixTile, masked: bool) -> Iterator[str]:
     vectors = range(own // 4)
     yield f"let key = start + of_row * {own}u;"
     for n in vectors:
-        parts = ", ".join(f"scores[score_at + {4 * n + z}u]" for z in range(4))
+        parts = ", ".join(_own(tile, 4 * n + z) for z in range(4))
         yield f"var e{n} = vec4<f32>({parts}){' * p.scale' * masked};"
     if masked:
         yield "let mask_row = min(first + row, p.queries - 1u) * p.keys;"
@@ -321,27 +335,26 @@ def _pieces(tile: FlashMatrixTile, value_size: int) -> range:
     return range(0, tile.columns(value_size), tile.piece)
 
 
-def _staged(tile: FlashMatrixTile, value_size: int, begin: int) -> Iterator[tuple[str, str]]:
-    """Yield the matrices of a piece of the result, and their places in the scores' memory."""
+def _staged(tile: FlashMatrixTile, value_size: int, begin: int) -> Iterator[tuple[str, str, str]]:
+    """Yield the matrices of a piece of the result, and their places in the scores' memory, as `_score_at`."""
     for i, j in _result_places(tile, value_size):
         column = j * tile.unit.columns - begin
         if 0 <= column < tile.piece:
-            at = f"(block_row + {i * tile.unit.rows}u) * {tile.score_row}u + part * {tile.piece}u + {column}u"
-            yield f"o{i}_{j}", at
+            yield f"o{i}_{j}", *_score_at(tile, i * tile.unit.rows, f"part * {tile.piece}u + {column}u")
 
 
 def _shrink_result(tile: FlashMatrixTile, value_size: int) -> Iterator[str]:
     kind = f"subgroup_matrix_result<f32, {tile.unit.columns}, {tile.unit.rows}>"
     for begin in _pieces(tile, value_size):
         staged = list(_staged(tile, value_size, begin))
-        for name, at in staged:
-            yield f"subgroupMatrixStore(&scores, {at}, {name}, false, {tile.score_row}u);"
+        for name, at, how in staged:
+            yield f"subgroupMatrixStore(&scores, {at}, {name}, {how});"
         yield "workgroupBarrier();"
         for n in range(tile.keys // 4 // tile.threads_each):
-            yield from (f"scores[score_at + {4 * n + z}u] *= shrink;" for z in range(4))
+            yield from (f"{_own(tile, 4 * n + z)} *= shrink;" for z in range(4))
         yield "workgroupBarrier();"
-        for name, at in staged:
-            yield f"{name} = subgroupMatrixLoad<{kind}>(&scores, {at}, false, {tile.score_row}u);"
+        for name, at, how in staged:
+            yield f"{name} = subgroupMatrixLoad<{kind}>(&scores, {at}, {how});"
         yield "workgroupBarrier();"
 
 
@@ -360,8 +373,8 @@ def _finish(tile: FlashMatrixTile, value_size: int) -> Iterator[str]:
     divided = "" if tile.pieces > 1 else " / sum"
     for begin in _pieces(tile, value_size):
         yield "workgroupBarrier();"
-        for name, at in _staged(tile, value_size, begin):
-            yield f"subgroupMatrixStore(&scores, {at}, {name}, false, {tile.score_row}u);"
+        for name, at, how in _staged(tile, value_size, begin):
+            yield f"subgroupMatrixStore(&scores, {at}, {name}, {how});"
         yield "workgroupBarrier();"
         for n in range(own // 4):
             yield "{"
@@ -370,7 +383,7 @@ def _finish(tile: FlashMatrixTile, value_size: int) -> Iterator[str]:
             yield f"  let column = at / {tile.piece}u * {columns}u + within;"
             inside = f"within < {columns}u && column < {value_size}u"
             yield f"  if (first + row < p.queries && {inside}) {{"
-            parts = ", ".join(f"scores[score_at + {4 * n + z}u]" for z in range(4))
+            parts = ", ".join(_own(tile, 4 * n + z) for z in range(4))
             yield f"    store(to_row, column / 4u, vec4<f32>({parts}){divided});"
             yield "  }"
             yield "}"

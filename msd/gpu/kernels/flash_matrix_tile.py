@@ -8,7 +8,7 @@ from msd.gpu.gpu import BYTES, Element, MatrixUnit
 from msd.gpu.kernels.matrix_tile import PAD
 
 SCORE_PAD = 4
-"""The f32 after each row of scores: threads side by side then read vectors of rows in different banks."""
+"""The f32 after each row of scores, or after a key's: what threads do side by side is then in other banks."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,19 @@ class FlashMatrixTile:
         return self.keys // self.across
 
     @property
+    def by_keys(self) -> bool:
+        """Whether scores lie key by key, so that threads side by side read them side by side."""
+        return self.threads_each == 1
+
+    @property
     def score_row(self) -> int:
-        """The elements from one row of scores to the next."""
-        return self.keys + SCORE_PAD
+        """The elements from one row of scores to the next, or from one key to the next."""
+        return (self.queries if self.by_keys else self.keys) + SCORE_PAD
+
+    @property
+    def scores(self) -> int:
+        """The elements of all scores."""
+        return (self.keys if self.by_keys else self.queries) * self.score_row
 
     @property
     def share_row(self) -> int:
@@ -90,7 +100,7 @@ class FlashMatrixTile:
         """Return the bytes of workgroup memory."""
         staged = self.buffers * self.keys * (self.key_row(size) + self.value_row(value_size))
         halves = staged + self.queries * self.share_row
-        return halves * BYTES[self.stored] + self.queries * self.score_row * BYTES["f32"] + 16
+        return halves * BYTES[self.stored] + self.scores * BYTES["f32"] + 16
 
     def __str__(self) -> str:
         unit = self.unit

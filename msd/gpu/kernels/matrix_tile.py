@@ -19,7 +19,7 @@ diagnostic(off, chromium.subgroup_matrix_uniformity);
 """
 
 PAD = 8
-"""The elements after each row of an operand, by which neighbouring rows lie in different banks."""
+"""The elements after each row of an operand or of sums, by which neighbouring rows lie in different banks."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,12 @@ class MatrixTile:
     @property
     def staged(self) -> int:
         """The sums that a subgroup brings to workgroup memory at once."""
-        return self.unit.rows * self.block_columns
+        return self.unit.rows * self.stage_row
+
+    @property
+    def stage_row(self) -> int:
+        """The elements from one row of these sums to the next."""
+        return self.block_columns + PAD
 
     @property
     def bytes(self) -> int:
@@ -134,7 +139,7 @@ def matrix_sums(tile: MatrixTile, pairs: bool, use: Callable[[str, str, list[str
     """Return the WGSL that `use` gives for each row and vector of columns, as `tile.each_sum` has it."""
     unit, each = tile.unit, 2 if pairs else 1
     across = tile.block_columns // 4 // each
-    at = f"staged + e / {across}u * {tile.block_columns}u + e % {across}u * {4 * each}u"
+    at = f"staged + e / {across}u * {tile.stage_row}u + e % {across}u * {4 * each}u"
     column = f"first_column / {each}u + block_column / {4 * each}u + e % {across}u"
     sums = [f"sum{n}" for n in range(each)]
     lines = []
@@ -142,7 +147,7 @@ def matrix_sums(tile: MatrixTile, pairs: bool, use: Callable[[str, str, list[str
         lines.append("workgroupBarrier();")
         for j in range(tile.block_columns // unit.columns):
             place = f"staged + {j * unit.columns}u"
-            lines.append(f"subgroupMatrixStore(&stage, {place}, s{i}_{j}, false, {tile.block_columns}u);")
+            lines.append(f"subgroupMatrixStore(&stage, {place}, s{i}_{j}, false, {tile.stage_row}u);")
         lines += ["workgroupBarrier();", f"for (var e = lane; e < {unit.rows * across}u;"]
         lines += [f"        e += {unit.subgroup}u) {{", f"let at = {at};"]
         for n, name in enumerate(sums):
@@ -154,14 +159,18 @@ def matrix_sums(tile: MatrixTile, pairs: bool, use: Callable[[str, str, list[str
 
 
 def store_lines(tile: MatrixTile, array: str, name: str) -> str:
-    """Return the WGSL that stores four lines of four elements along K, vectors `wide0` to `wide3`."""
+    """Return the WGSL that stores four lines of four elements along K, vectors `wide0` to `wide3`.
+
+    Elements that are neighbours in memory come one after another, so that drivers join their stores.
+    """
     lines = []
-    for i in range(4):
-        for z, part in enumerate("xyzw"):
+    for outer in range(4):
+        for inner in range(4):
+            i, z = (outer, inner) if array == "left" else (inner, outer)
             at = f"({name}_line + {i}u) * {tile.left_row}u + {name}_k + {z}u"
             if array == "right":
                 at = f"({name}_k + {z}u) * {tile.right_row}u + {name}_line + {i}u"
-            lines.append(f"{array}[{at}] = wide{i}.{part};")
+            lines.append(f"{array}[{at}] = wide{i}.{'xyzw'[z]};")
     return "\n".join(lines)
 
 

@@ -50,22 +50,22 @@ saves.
 
 _RATES = EFFICIENCY | SHORT_EFFICIENCY
 
-MATRIX_STEPS: dict[tuple[int, int, int, int, int], tuple[float, float, float]] = {
-    (128, 128, 64, 32, 32): (510.0, 11.0, 0.61),
-    (128, 64, 64, 32, 32): (305.0, 12.1, 1.28),
-    (128, 64, 64, 32, 64): (665.0, 7.4, 1.10),
-    (128, 64, 32, 32, 32): (442.0, 9.2, 0.51),
-    (128, 64, 32, 32, 64): (626.0, 7.1, 0.66),
-    (64, 64, 32, 32, 32): (196.0, 12.5, 1.72),
-    (64, 64, 32, 32, 64): (435.0, 7.4, 1.38),
-    (64, 64, 32, 16, 32): (225.0, 9.5, 1.25),
-    (64, 32, 32, 16, 32): (154.0, 9.8, 1.65),
-    (64, 32, 32, 16, 64): (262.0, 6.2, 2.05),
+MATRIX_STEPS: dict[tuple[int, int, int, int, int], tuple[float, float, float, int]] = {
+    (128, 128, 64, 32, 32): (3950.0, 5.6, 0.02, 6),
+    (128, 64, 64, 32, 32): (1280.0, 4.1, 0.07, 2),
+    (128, 64, 64, 32, 64): (7590.0, 2.9, 0.06, 8),
+    (128, 64, 32, 32, 32): (1100.0, 4.1, 0.05, 2),
+    (128, 64, 32, 32, 64): (6840.0, 2.6, 0.02, 8),
+    (64, 64, 32, 32, 32): (592.0, 3.8, 0.79, 2),
+    (64, 64, 32, 32, 64): (4860.0, 3.4, 0.07, 8),
+    (64, 64, 32, 16, 32): (616.0, 3.3, 0.63, 2),
+    (64, 32, 32, 16, 32): (660.0, 2.5, 0.57, 3),
+    (64, 32, 32, 16, 64): (748.0, 2.0, 1.0, 2),
 }
-"""Of matrix tiles of these rows, columns, block rows and columns, and depth: the ns of a step along K, the
-steps that a workgroup's beginning and end are worth, and to how many more workgroups on a processor the time
-is in proportion. Fitted to 624 times of convolutions and of Winograd's products on an H200
-(docs/results/matrix-products-h200.json), with a median deviation of 10 %.
+"""Of matrix tiles of these rows, columns, block rows and columns, and depth: the ns of a step along K with as
+many workgroups on a processor as there is room for, the steps that a workgroup's beginning and end are worth,
+and `busy_rounds`' share and room. Fitted to 1105 times of convolutions and of Winograd's products on an H200
+(docs/results/matrix-products-h200.json has those of one run), with a median deviation of 8 %.
 """
 
 ADDING, ADDED = 11_600.0, 18_200.0
@@ -153,14 +153,23 @@ def _cost(choice: TileChoice, rows: int, columns: int, depth: int, gpu: Gpu, bat
     return (max(1.0, load) + 0.2 * load) * each + extra
 
 
+def busy_rounds(groups: int, gpu: Gpu, alone: float, room: int) -> float:
+    """Return how often the processor with the most of these workgroups runs as many as it has room for.
+
+    Fewer at a time take less: from the share `alone`, nearly, up to 1 in proportion to their number.
+    """
+    rounds, rest = divmod(-(-groups // gpu.processors), room)
+    return rounds + (alone + (1 - alone) * rest / room if rest else 0.0)
+
+
 def _matrix_cost(choice: TileChoice, rows: int, columns: int, depth: int, gpu: Gpu, batch: int) -> float:
     """Return the ns of the processor with the most workgroups, and of adding parts of sums."""
     tile, splits = choice.tile, choice.splits
     assert isinstance(tile, MatrixTile), "the other tiles have `_cost`"
     sizes = (tile.rows, tile.columns, tile.block_rows, tile.block_columns, tile.depth)
-    step, ends, more = MATRIX_STEPS[sizes]
+    step, ends, alone, room = MATRIX_STEPS[sizes]
     groups = -(-rows // tile.rows) * -(-columns // tile.columns) * splits * batch
-    rounds = -(-groups // gpu.processors)
-    spent = (rounds + more) * (-(-depth // (splits * tile.depth)) + ends) * step
+    steps = -(-depth // (splits * tile.depth)) + ends
+    spent = busy_rounds(groups, gpu, alone, room) * steps * step
     parts = 2 * BYTES[gpu.real] * rows * columns * splits
     return spent + (ADDING + parts / ADDED if splits > 1 else 0)

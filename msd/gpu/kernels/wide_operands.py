@@ -189,11 +189,14 @@ def _four_int8(word: int, part: str) -> str:
 
 
 def _eight_int4(word: int, part: str) -> str:
-    """1024 + n has the bits of 1024 with n in the last four, as f16; taking 1024 + 8 off again is exact."""
+    """1024 + n has the bits of 1024 with n in the last four, as f16; taking 1024 + 8 off again is exact.
+
+    Halves are stored in the order of their places: a driver that joins such stores does so with neighbours.
+    """
     text = f"let u{word} = {part} ^ 0x88888888u;\n"
     for n in range(4):
         bits = f"((u{word} >> {4 * n}u) & 0x000f000fu) | 0x64006400u"
         text += f"let pair{word}_{n} = bitcast<vec2<f16>>({bits}) - vec2<f16>(1032.0h);\n"
-        text += f"right[to + {8 * word + n}u] = pair{word}_{n}.x;\n"
-        text += f"right[to + {8 * word + 4 + n}u] = pair{word}_{n}.y;\n"
+    for at in range(8):
+        text += f"right[to + {8 * word + at}u] = pair{word}_{at % 4}.{'xy'[at // 4]};\n"
     return text
