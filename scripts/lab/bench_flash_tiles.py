@@ -42,7 +42,14 @@ SIZES = [
 ]
 """Model, heads, queries, keys, a head's size, and how often. The most important first: time may not last."""
 CASES = [Case(*sizes) for sizes in SIZES]
-TRIED = [*SHAPES, (128, 16, 32, 1, 2), (128, 32, 32, 2, 2), (64, 32, 16, 1, 1), (192, 16, 32, 1, 2)]
+OTHERS = [
+    (128, 32, 32, 1, 2),
+    (128, 16, 32, 1, 2),
+    (256, 16, 32, 1, 2),
+    (192, 16, 32, 1, 2),
+    (64, 32, 16, 1, 1),
+]
+TRIED = [*SHAPES, *OTHERS]
 PIECES = (1, 2, 3, 4, 6)
 FEW, REPEATS = 512, 5
 """Keys that are not divided, and the runs of a median."""

@@ -99,7 +99,7 @@ def test_tiles_leave_processors_alike_work() -> None:
         return tile.queries, tile.pieces
 
     assert [chosen(10, 4096), chosen(5, 4096), chosen(5, 9216)] == [(160, 1), (160, 2), (128, 2)]
-    assert [chosen(10, 2304), chosen(10, 1024), chosen(20, 256)] == [(128, 1), (128, 3), (64, 1)]
+    assert [chosen(10, 2304), chosen(10, 1024), chosen(20, 256)] == [(128, 1), (96, 1), (64, 1)]
 
 
 def test_scores_lie_key_by_key_where_a_thread_has_a_row() -> None:

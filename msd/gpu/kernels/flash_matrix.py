@@ -16,27 +16,28 @@ from msd.gpu.operations import Attention
 from msd.gpu.value import Dispatch
 
 SHAPES = {
-    (256, 16, 32, 1, 2): (0.786, 0.05, 260, 4),
-    (160, 16, 32, 1, 1): (0.39, 0.77, 246, 2),
-    (128, 16, 32, 1, 1): (0.356, 0.90, 316, 2),
-    (128, 32, 32, 1, 2): (2.04, 0.01, 177, 8),
-    (96, 32, 32, 1, 2): (2.62, 0.02, 171, 8),
-    (64, 64, 32, 2, 1): (0.991, 0.00, 160, 3),
-    (32, 32, 16, 1, 1): (0.822, 1.00, 180, 2),
-    (32, 16, 16, 1, 1): (1.41, 0.78, 217, 5),
+    (160, 16, 32, 1, 1): (0.385, 0.84, 247, 2),
+    (128, 16, 32, 1, 1): (0.36, 0.96, 300, 2),
+    (128, 32, 32, 2, 2): (2.0, 0.03, 208, 8),
+    (96, 32, 32, 1, 2): (0.337, 1.0, 182, 1),
+    (64, 64, 32, 2, 1): (0.331, 1.0, 160, 1),
+    (32, 32, 16, 1, 1): (0.824, 1.0, 183, 2),
+    (32, 16, 16, 1, 1): (1.42, 0.76, 215, 5),
     (32, 16, 8, 1, 1): (2.0, 0.8, 220, 5),
 }
 """Queries, keys, a subgroup's rows, subgroups across, buffers; what a query with a key costs a processor, ns,
 with as many workgroups as there is room for; `busy_rounds`' share; how many keys a workgroup's start and end
-are worth; and `busy_rounds`' room.
+are worth; and `busy_rounds`' room, of which heads above ROOMY leave half.
 
-Fitted to times on an H200 with heads of 64, 40, 80 and 160 (docs/results/flash-matrix-tiles-h200.json), with
-a median deviation of 3 %; the last, for other matrix units, is a guess.
+Fitted to 2312 times on an H200 with heads of 64, 40, 80 and 160 (docs/results/flash-matrix-tiles-h200.json
+has those of one run), with a median deviation of 4 %; the last, for other matrix units, is a guess.
 """
+ROOMY = 64
+"""The most sums of the result that a thread holds where registers leave a processor the room of SHAPES."""
 SOFTMAX = 0.8
 """The part of the time that heads of any size take; the rest is in proportion to their matrices' columns."""
 PIECES = (1, 2, 3, 4, 6, 8)
-ADDING, ADDED = 7200.0, 3800.0
+ADDING, ADDED = 11000.0, 3800.0
 """The ns of a dispatch that adds pieces, and the bytes of pieces for one ns more."""
 MOST_KEPT = 64 << 20
 """The most bytes of pieces."""
@@ -76,6 +77,8 @@ def _cost(
     groups = op.batch * op.heads * -(-op.queries // tile.queries) * tile.pieces
     size = SOFTMAX + (1 - SOFTMAX) * tile.depth(op.size) / 64
     each = tile.queries * (piece_keys(op, tile) + start) * ns * size
+    if _sums(tile, op) > ROOMY:
+        room = max(1, room // 2)
     spent = busy_rounds(groups, gpu, alone, room) * each
     return spent + (ADDING + kept_bytes(op, tile.pieces) / ADDED if tile.pieces > 1 else 0)
 
@@ -87,8 +90,13 @@ def _fits(tile: FlashMatrixTile, op: Attention, gpu: Gpu) -> bool:
         and tile.threads <= gpu.invocations
         and tile.bytes(op.size, op.value_size) <= gpu.workgroup_bytes
         and not (padded and tile.across > 1)
-        and tile.rows * op.value_size <= MOST_SUMS * tile.unit.subgroup * tile.across
+        and _sums(tile, op) <= MOST_SUMS
     )
+
+
+def _sums(tile: FlashMatrixTile, op: Attention) -> float:
+    """Return the sums of the result that a thread holds."""
+    return tile.rows * op.value_size / (tile.unit.subgroup * tile.across)
 
 
 def flash_by_matrices(op: Attention, tile: FlashMatrixTile, gpu: Gpu, step: str = "") -> list[Dispatch]:
