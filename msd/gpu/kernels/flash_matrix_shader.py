@@ -96,9 +96,7 @@ def flash_matrix_wgsl(
         across=tile.across,
         rows=tile.rows,
         each=tile.threads_each,
-        score_at="row"
-        if tile.by_keys
-        else f"row * {tile.score_row}u + of_row * {tile.keys // tile.threads_each}u",
+        score_at=_first_own(tile),
         keys=tile.keys,
         lowest=LOWEST,
         piece=_lines(1, _piece(tile)),
@@ -129,6 +127,12 @@ def _score_at(tile: FlashMatrixTile, row: int, column: str) -> tuple[str, str]:
     if tile.by_keys:
         return f"({column}) * {pitch} + {down}", f"true, {pitch}"
     return f"{down} * {pitch} + {column}", f"false, {pitch}"
+
+
+def _first_own(tile: FlashMatrixTile) -> str:
+    """Return the WGSL of where a thread's scores begin."""
+    own = tile.keys // tile.threads_each
+    return "row" if tile.by_keys else f"row * {tile.score_row}u + of_row * {own}u"
 
 
 def _own(tile: FlashMatrixTile, n: int) -> str:
