@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from msd.bundle import open_bundle
+from msd.cli import msd
 from msd.cli.convert import convert
 from msd.conversion.sources.diffusers import open_folder
 from msd.graph.parity import psnr
@@ -149,6 +150,30 @@ def test_the_fault_that_pndm_s_velocities_share_with_diffusers_is_said(tmp_path:
         source = checkpoint(tmp_path / "sd", SCALED | {"_class_name": scheduler})
         done = converted(source, "--force", *options)
         assert (done.exit_code, done.stderr.count(said)) == (0, count), done.output
+
+
+def test_what_makes_images_with_it_says_so_too(tmp_path: Path) -> None:
+    """Once, whatever the number of images; networks that predict noise have no such fault."""
+    said = "the scheduler pndm adds up velocities as if they were noise"
+    source, bundle = checkpoint(tmp_path / "sd", SCALED), tmp_path / "out"
+    (tmp_path / "prompts.txt").write_text("a fox\n")
+    (tmp_path / "suite.toml").write_text(
+        'scheduler = "pndm"\nsteps = 4\n[thresholds]\npsnr_least = 40\n[[picture]]\nname = "a"\n'
+        'prompt = "a fox"\n'
+    )
+    images = ("-p", "a fox", "-o", tmp_path / "{seed}.png", "--force", "--count", 2)
+    chosen = ("--steps", 4, "--scheduler", "pndm")
+    of_b = ("--prompts", tmp_path / "prompts.txt", "--steps-a", 4, "--steps-b", 4, "--scheduler-b", "pndm")
+    for prediction, count in (("v_prediction", 1), ("epsilon", 0)):
+        assert converted(source, "--force", "--prediction-type", prediction).exit_code == 0
+        for command in (
+            ("generate", bundle, *images, *chosen),
+            ("compare", bundle, bundle, *of_b),
+            ("regress", tmp_path / "suite.toml", bundle, "--update"),
+            ("export-files", bundle, "-o", tmp_path / "app", "--force", *chosen),
+        ):
+            done = CliRunner().invoke(msd, [*map(str, command)])
+            assert (done.exit_code, done.stderr.count(said)) == (0, count), (command, done.output)
 
 
 @pytest.mark.parametrize("change", [{"steps_offset": 0}, {"clip_sample": True, "clip_sample_range": 0.8}])

@@ -16,7 +16,8 @@ from msd.cli import msd
 from msd.errors import BadModelFile
 from msd.files import schema
 from msd.models.demo import CHECKPOINT
-from msd.train.comparison.result import ComparisonResult
+from msd.train.comparison import compare as comparison
+from msd.train.comparison.result import Column, ComparisonResult
 from tests.json_schema import violations
 
 FEW = "--steps-a", 3, "--steps-b", 2
@@ -190,6 +191,24 @@ def test_what_ends_it_keeps_the_images_that_were_made(
     assert [path.name for path in (tmp_path / "report").iterdir() if path.is_dir()] == []
     for part, column in zip(kept["columns"], json.loads(whole.stdout)["columns"], strict=True):
         assert (part["images"], part["distance"]) == (column["images"], column["distance"])
+
+
+def test_ctrl_c_while_images_are_measured_loses_none(
+    bundle_folder: Path, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Measuring takes seconds: it first imports scikit-image."""
+    measure, stops = comparison.measure_column, [KeyboardInterrupt()]
+
+    def measured(*of: Any) -> Column:
+        if stops:
+            raise stops.pop()
+        return measure(*of)
+
+    monkeypatch.setattr(comparison, "measure_column", measured)
+    ended = run(bundle_folder, bundle_folder, "--prompts", prompts, *FEW, "-o", tmp_path / "report")
+    assert (ended.exit_code, "stopped: the table has the images" in ended.stderr) == (130, True)
+    kept = json.loads((tmp_path / "report" / "stopped" / "result.json").read_text())
+    assert [len(column["images"]) for column in kept["columns"]] == [3, 3, 3]
 
 
 def test_an_end_in_the_first_model_tells_of_it_alone(

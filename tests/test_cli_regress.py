@@ -20,7 +20,8 @@ from click.testing import CliRunner, Result
 from msd.cli import msd
 from msd.cli import regress as cli
 from msd.errors import OutputUnwritable
-from msd.measure.regress import report_folder
+from msd.measure.regress import compare as compared
+from msd.measure.regress import regression, report_folder
 from tests.test_regress_views import cases
 
 ROOT = Path(__file__).parent.parent
@@ -281,3 +282,21 @@ def test_ctrl_c_loses_no_image(
     table, _, rest = result.stderr.partition("stopped: ")
     assert [name in table for name in ("fox  ", "owl  ", "threshold")] == [images > 0, False, False]
     assert ("equal" in table, "nothing is written" in rest) == (images > 0, images > 0)
+
+
+def test_ctrl_c_while_images_are_measured_loses_none(
+    guarded: Path, bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure, stops = regression.compare, [KeyboardInterrupt()]
+
+    def compare(*of: Any) -> compared.Result:
+        if stops:
+            raise stops.pop()
+        return measure(*of)
+
+    monkeypatch.setattr(regression, "compare", compare)
+    result = run(guarded, bundle_folder)
+    table, _, rest = result.stderr.partition("stopped: ")
+    assert (result.exit_code, "fox  " in table, "owl  " in table, "nothing is written" in rest) == (
+        *(130, True, True, True),
+    )

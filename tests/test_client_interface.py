@@ -248,6 +248,21 @@ def test_the_manifest_says_so_and_msds_own_commands_refuse(mlperf: Path, tmp_pat
         assert not (tmp_path / name).exists()
 
 
+def test_its_networks_are_timed_and_no_image(mlperf: Path, tmp_path: Path) -> None:
+    """What is measured of them is written, and that no image is timed is said."""
+    from msd.cli import msd as command
+
+    effort = ("--repeats", "1", "--warmups", "0", "--min-seconds", "0.01", "--max-seconds", "0.1")
+    output = tmp_path / "bench.json"
+    result = CliRunner().invoke(command, ["bench", str(mlperf), *effort, "-o", str(output)])
+    assert result.exit_code == 0, result.output
+    said = "has the interface mlperf-mobile, another program's: no image is timed"
+    assert said in " ".join(result.stderr.split())
+    (bundle,) = json.loads(output.read_text())["bundles"]
+    measured = {each["component"] for each in bundle["measurements"]}
+    assert (measured, bundle["wholes"]) == ({"text_encoder", "unet", "vae_decoder"}, [])
+
+
 def test_a_gpu_takes_such_files_whole(mlperf: Path, litert_torch: Path) -> None:
     for path in (*mlperf.glob("*.tflite"), *litert_torch.glob("*.tflite")):
         found = [f for f in predict(tflite.read(path), "litert-gpu") if f.severity != "note"]

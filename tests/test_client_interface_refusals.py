@@ -112,6 +112,10 @@ def test_an_interface_that_a_network_cannot_have_is_refused(tmp_path: Path, text
             {"interface": "mlperf-mobile", "sizes": (msd.ImageSize(128, 128), msd.ImageSize(64, 128))},
             "several sizes in one file have signatures of their own",
         ),
+        (
+            {"interface": "mlperf-mobile", "calibration": "random-words"},
+            "rounds text_encoder and unet and vae_decoder by inputs of msd's own",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(

@@ -197,6 +197,30 @@ def test_what_images_lose_is_said(source: Path, out: Path) -> None:
     ]
 
 
+def test_what_was_said_of_files_that_are_reused_stays(source: Path, tmp_path: Path) -> None:
+    """Which their ledger has: what float16 cannot hold, and which tensors have no place."""
+    path = Path(shutil.copytree(source, tmp_path / "source")) / "vae/diffusion_pytorch_model.safetensors"
+    tensors = load_file(path)
+    tensors["decoder.mid_block.resnets.0.conv1.weight"][0] = 7e4
+    save_file({**tensors, "decoder.mine": tensors["decoder.conv_in.bias"]}, path)
+    half = replace(SETTINGS, prompt_chunks=2, recipe=find_recipe("float16"))
+    out, decoder = tmp_path / "out", replace(half, components=("vae_decoder",))
+    first = convert(tmp_path / "source", out, decoder).conversion.remarks
+    said = (
+        "--prompt-chunks changes unet",
+        "vae_decoder has no place for decoder.mine",
+        "vae_decoder has weights",
+    )
+    assert [remark.startswith(wanted) for remark, wanted in zip(first, said, strict=True)] == [True] * 3
+    assert convert(tmp_path / "source", out, decoder).conversion.remarks == first, "all are reused"
+    assert convert(tmp_path / "source", out, half).conversion.remarks == first[1:]
+    assert open_bundle(out).manifest.conversion.remarks == first[1:]
+    other = replace(half, components=("text_encoder",), force=True)
+    assert convert(tmp_path / "source", out, other).conversion.remarks[1:] == first[1:]
+    path.write_bytes((source / "vae/diffusion_pytorch_model.safetensors").read_bytes())
+    assert convert(tmp_path / "source", out, replace(half, force=True)).conversion.remarks == ()
+
+
 def test_another_checkpoint_is_refused_until_forced(source: Path, out: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(source, tmp_path / "other"))
     path = other / "vae" / "diffusion_pytorch_model.safetensors"
@@ -209,6 +233,8 @@ def test_another_checkpoint_is_refused_until_forced(source: Path, out: Path, tmp
     # What stays behind of the other checkpoint would make a bundle of two.
     manifest, _ = converted(other, out, replace(SETTINGS, components=("vae_decoder",), force=True))
     assert list(manifest.components) == ["vae_decoder"]
+    gone = "removed, for the conversion before was another one: text_encoder.tflite, unet.tflite"
+    assert manifest.conversion.remarks == (gone,)
     assert not (out / "unet.tflite").exists()
     assert (out / "mine.txt").read_text() == "mine"
 

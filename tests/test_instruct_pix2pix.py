@@ -107,6 +107,19 @@ def test_its_pipeline_replaces_no_settings_of_the_scheduler(
     assert psnr(wanted, made.latents) >= 60
 
 
+def test_the_image_is_encoded_in_tiles_too(
+    theirs: tuple[Path, Any], bundle: Bundle, picture: Path, tmp_path: Path
+) -> None:
+    """Near the whole one, as group norms of tiles are."""
+    size = bundle.manifest.configuration
+    assert size.height > 16
+    msd.convert(theirs[0], tmp_path / "tiles", recipe="float32", vae_tile=16)
+    whole, tiles = (
+        msd.generate(each, "a red dog", image=picture, steps=4) for each in (bundle, tmp_path / "tiles")
+    )
+    assert 30 <= psnr(whole.latents, tiles.latents) < 100
+
+
 def both(
     bundle: Bundle,
     pipeline: diffusers.StableDiffusionInstructPix2PixPipeline,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -76,6 +77,32 @@ def test_every_form_gives_the_same_network(
     assert {*found} == {*canny.state_dict()}
     for name, tensor in canny.state_dict().items():
         np.testing.assert_allclose(found[name].load(), tensor, rtol=1e-3, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"attention_head_dim": 1},
+        {"norm_num_groups": 4},
+        {"controlnet_conditioning_channel_order": "bgr"},
+        {"global_pool_conditions": True},
+    ],
+    ids=str,
+)
+def test_the_config_json_beside_a_file_of_diffusers_counts_as_in_its_folder(
+    changes: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    """What makes it another network than its shapes say, and what is refused."""
+    path = Path(shutil.copytree(folder / "canny", tmp_path / "canny"))
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, **changes}))
+    found = []
+    for given in path, path / "diffusion_pytorch_model.safetensors":
+        try:
+            found.append(opened(folder, (given, "x")).checkpoint.configs["controlnet_x"])
+        except BadCheckpoint as problem:
+            found.append(str(problem).replace(str(given), "it"))
+    assert found[0] == found[1] != opened(folder, (folder / "canny", "x")).checkpoint.configs["controlnet_x"]
 
 
 def test_the_authors_names_are_those_that_diffusers_reads(

@@ -132,6 +132,41 @@ def test_a_file_of_another_shape_is_what_its_folder_is(
         assert equal(by_file, component, vae.state_dict())
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"scaling_factor": 0.25}, {"norm_num_groups": 2}, {"shift_factor": 0.5}, {"latents_mean": [0.0] * 4}],
+    ids=str,
+)
+@pytest.mark.parametrize("variant", [None, "fp16"])
+def test_the_config_json_beside_a_file_of_diffusers_counts_as_in_its_folder(
+    changes: dict[str, Any], variant: str | None, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    """Beside a file of another name it may be another's."""
+    diffusers.AutoencoderKL(**{**checkpoints.TINY["vae"], **changes}).save_pretrained(
+        tmp_path, variant=variant
+    )
+    (file,) = tmp_path.glob("diffusion_pytorch_model.*")
+    found = []
+    for path in tmp_path, file:
+        try:
+            found.append(replace_vae(checkpoint, [path]).configs)
+        except BadCheckpoint as problem:
+            found.append(str(problem).replace(str(path), "VAE"))
+    assert found[0] == found[1] != checkpoint.configs
+    renamed = file.rename(tmp_path / "mine.safetensors")
+    assert replace_vae(checkpoint, [renamed]).configs == checkpoint.configs
+
+
+def test_a_tiny_autoencoder_s_file_has_the_scale_of_the_config_json_beside_it(
+    checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    tiny_autoencoders.write(tmp_path, **SHALLOW, scaling_factor=0.5)
+    by_file = replace_vae(checkpoint, [tmp_path / "diffusion_pytorch_model.safetensors"])
+    assert by_file.configs == replace_vae(checkpoint, [tmp_path]).configs
+    assert by_file.configs[DECODER].scaling_factor == 0.5
+    assert by_file.weight_files[DECODER] == ("vae/config.json", "vae/diffusion_pytorch_model.safetensors")
+
+
 def test_a_preview_decoder_is_beside_the_checkpoint_s_own(folder: Path, checkpoint: Checkpoint) -> None:
     both = add_preview(checkpoint, folder / "taesd")
     assert {*both.weights} - {*checkpoint.weights} == {"preview_decoder"}
@@ -228,7 +263,11 @@ def test_what_is_no_fitting_autoencoder_is_refused(
             lambda folder: folder.parent / "source",
             "_class_name = 'AutoencoderKL', but only 'AutoencoderTiny' is",
         ),
-        (wide_by_diffusers, "it is an AutoencoderKL without a config.json"),
+        (wide_by_diffusers, "_class_name = 'AutoencoderKL', but only 'AutoencoderTiny' is supported"),
+        (
+            lambda folder: wide_by_diffusers(folder).rename(folder / "wide.safetensors"),
+            "it is an AutoencoderKL without a config.json",
+        ),
     ],
 )
 def test_previews_need_a_tiny_decoder(

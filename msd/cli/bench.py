@@ -203,6 +203,7 @@ def bench(
         on_stopped = stack.enter_context(shown_if_stopped(partial(_print_stopped, opened)))
         picked = [stack.enter_context(one_size(each, size)) for each in opened]
         _require_alike(picked, opened, fail_slower)
+        _say_no_image(opened, components, draw)
         on_progress = stack.enter_context(benchmark_progress(stderr))
         result = _result(picked, settings, measured, on_progress, on_stopped)
     result = _as_given(result, opened)
@@ -221,6 +222,15 @@ def _refuse_useless(measured: Path | None, components: Sequence[str], draw: int)
         options.refuse_given(("draw", "execution"), "with --component, which generates no image")
     if not draw:
         options.refuse_given(("execution",), "with --draw 0, which generates no image")
+
+
+def _say_no_image(bundles: Sequence[Bundle], components: Sequence[str], draw: int) -> None:
+    """Say of which bundles no image is timed, though it might be expected."""
+    for bundle in bundles:
+        if (foreign := bundle.manifest.configuration.interface) and draw and not components:
+            say(
+                f"{bundle.folder} has the interface {foreign}, another program's: no image is timed", err=True
+            )
 
 
 def _result(

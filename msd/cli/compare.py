@@ -168,6 +168,8 @@ def _print_result(result: ComparisonResult) -> None:
     """Print a row for each measure, a column for each model and number of steps, on stderr."""
     from rich.table import Table
 
+    from msd.run.runtime.scheduler import faults_of
+
     out = console(WIDTH, stderr=True)
     table = Table("")
     for column in result.columns:
@@ -175,9 +177,11 @@ def _print_result(result: ComparisonResult) -> None:
     for name, cells in _rows(result):
         table.add_row(name, *map(escape, cells))
     print_table(out, table)
-    models = {column.label[0]: column.model for column in result.columns}  # "A, 20 steps"
-    for letter, model in models.items():
-        say(f"{letter}: {model}", err=True)
+    models = {column.label[0]: column for column in result.columns}  # "A, 20 steps"
+    for letter, column in models.items():
+        say(f"{letter}: {column.model}", err=True)
+        for fault in faults_of(*column.scheduler.split(", ")):
+            say(f"warning: {letter}: {fault}", err=True)
     steps, prompts = result.columns[0].steps, result.prompts
     of = f"{prompts} prompt{'s' * (prompts > 1)}, seeds from {result.seed}"
     say(f"{of}; distances from A at {steps} step{'s' * (steps > 1)} are medians", err=True)

@@ -13,6 +13,7 @@ import click
 from msd.bounds import MOST_GUIDANCE
 from msd.cli import options
 from msd.cli.least_steps import say_least_steps
+from msd.cli.plain import say
 
 if TYPE_CHECKING:
     from msd.bundle import Bundle, ImageSize
@@ -47,6 +48,7 @@ class ExportRequest:
         with one_size(bundle, self.size) as picked:
             require_listed_ports(picked)
             say_least_steps(picked, min(self.steps or [picked.manifest.images.steps]))
+            _say_fault(picked, self.scheduler)
             yield picked
 
     def offer(self, licence: str | None) -> dict[str, Any]:
@@ -60,6 +62,15 @@ class ExportRequest:
             "licence": licence,
             "report": load_report(self.report) if self.report else None,
         }
+
+
+def _say_fault(bundle: Bundle, scheduler: str | None) -> None:
+    """Say a fault of the scheduler whose tables the app gets."""
+    from msd.run.runtime.scheduler import bundle_scheduler, faults_of, name_of_kind
+
+    chosen = bundle_scheduler(bundle, scheduler)
+    for fault in faults_of(name_of_kind(chosen), chosen.diffusion.prediction_type):
+        say(f"warning: {fault}", err=True)
 
 
 export_options = options.gathered(

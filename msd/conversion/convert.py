@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -87,7 +88,7 @@ def convert(
     previous = require_output(out, settings)
     job = open_job(source, settings)
     require_targets(out, file_names(job))
-    left = tuple(unowned(out, previous, file_names(job)))
+    said = (*job.remarks, *unowned(out, previous, file_names(job)))
     to_hash = job.checkpoint.weights if previous or settings.calibration else job.components
     with hash_source(job.checkpoint, to_hash) as source_files:
         reused = reusable_files(job, out, previous, source_files.result()) if previous else {}
@@ -96,12 +97,12 @@ def convert(
         if previous and not remaining and (previous.scheduler, previous.images) == current:
             with suppress(BadBundle):
                 require_stated(out / SCHEDULER, previous.scheduler)
-                return remarked(previous, previous, settings)
+                return remarked(previous, previous, settings, said)
         with staged(out) as staging:
             require_space(out, sum(stored_bytes(job, remaining).values()))
             written = write_changed(job, remaining, staging, source_files, on_progress, on_shared)
-            manifest = manifest_of(job, source_files.result(), written, reused, previous, started, left)
-            manifest = remarked(previous, manifest, settings)
+            manifest = manifest_of(job, source_files.result(), written, reused, previous, started)
+            manifest = remarked(previous, manifest, settings, said)
             finish_bundle(job.checkpoint, manifest, staging)
             publish(staging, out, MANIFEST, stale_files(previous, manifest))
     return manifest
@@ -208,11 +209,13 @@ def manifest_of(
     reused: Mapping[str, ConvertedFile],
     previous: Manifest | None,
     started: float,
-    remarks: Sequence[str] = (),
 ) -> Manifest:
-    """Return the manifest of the files that are reused and those that were written; `remarks` are further."""
+    """Return the manifest of the files that are reused and those that were written, without its remarks."""
     ledger = {name: previous.ledger[name] for name in reused if name in previous.ledger} if previous else {}
-    ledger |= {name: each.ledger for name, each in written.items()}
+    ledger |= {
+        name: replace(each.ledger, remarks=(*unread_tensors(job, [name]), *_of_written(name, each)))
+        for name, each in written.items()
+    }
     files = {**reused, **{name: file for each in written.values() for name, file in each.files.items()}}
     seconds = {name: each.seconds for name, each in written.items()}
     configuration, components = configuration_of(job), in_order(files, job.family.files)
@@ -230,28 +233,24 @@ def manifest_of(
         conversion=Conversion(
             stages=seconds,
             left_out=job.left_out,
-            remarks=(*job.remarks, *unread_tensors(job, written), *_of_written(written), *remarks),
             peak_rss_bytes=peak_rss(),
             seconds=round(time.perf_counter() - started, 2),
         ),
     )
 
 
-def _of_written(written: Mapping[str, WrittenComponent]) -> Iterator[str]:
-    """Yield what float16 cannot hold of each component, and where nothing was pruned."""
-    for name, each in written.items():
-        pruning = each.ledger.pruning
-        if pruning and not pruning.units:
-            because = (
-                f"it fits the budget of {pruning.budget} whole" if pruning.budget else "all units are kept"
-            )
-            yield f"nothing of {name} was pruned: {because}"
-        yield from each.remarks
-        if each.clipped:
-            yield (
-                f"{name} has weights beyond float16's largest number, 65504, which they are stored as:"
-                f" {', '.join(each.clipped)}; --recipe float32 keeps them"
-            )
+def _of_written(name: str, each: WrittenComponent) -> Iterator[str]:
+    """Yield what float16 cannot hold of a component, and where nothing was pruned."""
+    pruning = each.ledger.pruning
+    if pruning and not pruning.units:
+        because = f"it fits the budget of {pruning.budget} whole" if pruning.budget else "all units are kept"
+        yield f"nothing of {name} was pruned: {because}"
+    yield from each.remarks
+    if each.clipped:
+        yield (
+            f"{name} has weights beyond float16's largest number, 65504, which they are stored as:"
+            f" {', '.join(each.clipped)}; --recipe float32 keeps them"
+        )
 
 
 def finish_bundle(checkpoint: Checkpoint, manifest: Manifest, folder: Path) -> None:

@@ -244,12 +244,19 @@ def _require_whole(job: Job) -> None:
 
 
 def _require_bound(job: Job) -> None:
-    """Refuse an interface for components that the model does not have."""
+    """Refuse an interface for components that the model lacks, or that are rounded by msd's own inputs."""
     interface = job.settings.interface
-    for name in interface.networks if interface else ():
+    if interface is None:
+        return
+    for name in interface.networks:
         if name not in job.family.names:
             names = ", ".join(job.family.names)
             raise BadConfig(f"the interface binds {name}, and {job.family.title} has {names}")
+    if rounded := [name for name in job.rounded_components if name in interface.networks]:
+        raise BadConfig(
+            f"--calibration rounds {' and '.join(rounded)} by inputs of msd's own, and the interface"
+            f" {interface.name} has others; leave one of both out"
+        )
 
 
 def _require_fusible(job: Job) -> None:

@@ -11,7 +11,7 @@ from msd.models.families import Family, families
 from msd.models.families.wiring import is_guided
 from msd.models.networks import Size
 from msd.models.tiny_config import TinyEncoderConfig
-from msd.run.runtime.scheduler import ignored_settings, name_of
+from msd.run.runtime.scheduler import faults_of, ignored_settings, name_of
 
 CLIPS = ("clip_gelu", "clip_gelu_slope")
 """The rewrites that read the limit of clipped GELU."""
@@ -134,12 +134,7 @@ def _of_gelu(settings: Settings) -> Iterator[str]:
 def _of_scheduler(checkpoint: Checkpoint) -> Iterator[str]:
     """Yield the settings that would change images, had the checkpoint another scheduler, and pndm's fault."""
     name = name_of(checkpoint.scheduler)
-    if name == "pndm" and checkpoint.scheduler.get("prediction_type") == "v_prediction":
-        yield (
-            "the scheduler pndm adds up velocities as if they were noise, as diffusers' does (its issue"
-            " 14816), so that its images are hardly more exact than ddim's; --scheduler takes another, such"
-            " as dpm++"
-        )
+    yield from faults_of(name, checkpoint.scheduler.get("prediction_type", "epsilon"))
     for setting in ignored_settings(checkpoint.scheduler):
         yield (
             f"{setting} is ignored: the scheduler {name} does not read it, in"

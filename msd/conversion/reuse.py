@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,6 @@ from msd.run.runtime.scheduler import name_of
 REPLACE = "give another folder, or --force to replace it"
 
 PREDICTION = "prediction_type"
-
-HAD = "images had "
-"""How the remark on what images lost begins, by which `remarked` knows it again."""
 
 FROM_INTERFACE = "time_embeddings"
 """The setting of a manifest that another one, the interface, decides."""
@@ -105,14 +102,21 @@ def _named(manifest: Manifest) -> list[str]:
     return [*(part.file for part in manifest.components.values()), *([table] if table else [])]
 
 
-def remarked(old: Manifest | None, new: Manifest, settings: Settings) -> Manifest:
-    """Return `new` with the remarks of its conversion, and of what images lost by it only what they lose now.
+def remarked(old: Manifest | None, new: Manifest, settings: Settings, said: Iterable[str]) -> Manifest:
+    """Return `new` with the remarks `said` of its conversion, those on its files, and what is lost by it.
 
     `old` is the folder's manifest before this conversion, and `new` may be the same.
     """
-    kept = (remark for remark in new.conversion.remarks if not remark.startswith(HAD))
-    remarks = (*kept, *_reverted(old, new, settings))
+    of_files = (remark for each in new.ledger.values() for remark in each.remarks)
+    remarks = (*said, *of_files, *_removed(old, new), *_reverted(old, new, settings))
     return replace(new, conversion=replace(new.conversion, remarks=remarks))
+
+
+def _removed(old: Manifest | None, new: Manifest) -> Iterator[str]:
+    """Yield a sentence where networks of the conversion before, which nobody named, go from the folder."""
+    files = {part.file for part in new.components.values()}
+    if gone := [part.file for part in (old.components if old else {}).values() if part.file not in files]:
+        yield f"removed, for the conversion before was another one: {some(gone)}"
 
 
 def _reverted(old: Manifest | None, new: Manifest, settings: Settings) -> Iterator[str]:
@@ -138,7 +142,7 @@ def _reverted(old: Manifest | None, new: Manifest, settings: Settings) -> Iterat
     if lost := [each for each in parts if not each[1] and each[2] != each[3]]:
         options, _, was, became = zip(*lost, strict=True)
         yield (
-            f"{HAD}{_listed(was)}; without {_listed(options)} they now have the model's own:"
+            f"images had {_listed(was)}; without {_listed(options)} they now have the model's own:"
             f" {_listed(became)}"
         )
 

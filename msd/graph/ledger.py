@@ -83,7 +83,8 @@ class StoredWeights:
 class ComponentLedger:
     """One component: its operators `before` and `after` all rewrites, each rewrite's effect, and pruning.
 
-    `weights` says how its large learnt weights are stored.
+    `weights` says how its large learnt weights are stored. `remarks` are sentences on what its files lost, or
+    have no place for: they count wherever the files are reused.
     """
 
     before: int
@@ -91,3 +92,4 @@ class ComponentLedger:
     rules: tuple[RewriteEffect, ...]
     pruning: ComponentPruning | None = field(default=None, metadata=schema.UNLESS_EMPTY)
     weights: tuple[StoredWeights, ...] = field(default=(), metadata=schema.UNLESS_EMPTY)
+    remarks: tuple[str, ...] = field(default=(), metadata=schema.UNLESS_EMPTY)

@@ -1,7 +1,8 @@
 """Adds ControlNets to a checkpoint: a folder that diffusers wrote, or one file.
 
 A file has the names of ControlNet's authors (msd/conversion/sources/compvis/control.py) or those of
-diffusers, and no configuration: that is the U-Net's, but for what shapes and a .yaml beside the file say.
+diffusers. One without a config.json beside it has the U-Net's configuration, but for what shapes and a .yaml
+beside it say.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from msd.conversion.sources.component_weights import stored_tensors
 from msd.conversion.sources.compvis.control import HINT, WRAPPER, control_tensors
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.stated_control import as_stated
-from msd.conversion.sources.diffusers import INDEX, read_json
+from msd.conversion.sources.diffusers import CONFIG, INDEX, config_beside, read_json
 from msd.conversion.sources.hub import is_id, local_controlnet
 from msd.conversion.sources.other_formats import remedy_for_address
 from msd.conversion.sources.two_names import require_equal_without
@@ -162,10 +163,11 @@ def _opened(path: Path, part: Part) -> _ControlNet:
     if not path.exists():
         raise BadCheckpoint(f"{path} does not exist; {remedy_for_address(path) or f'give {KINDS}'}")
     if not path.is_dir():
-        return _ControlNet(None, _named_by_diffusers(path), (path,))
+        tensors, settings = _named_by_diffusers(path), config_beside(path, part)
+        return _ControlNet(settings, tensors, (*([path.with_name(CONFIG)] if settings else []), path))
     folder = path / "controlnet" if (path / INDEX).is_file() else path
-    settings, stored = read_json(folder, "config.json"), stored_tensors(folder, part.stem)
-    return _ControlNet(settings, stored.tensors, (folder / "config.json", *stored.files), stored.remark)
+    settings, stored = read_json(folder, CONFIG), stored_tensors(folder, part.stem)
+    return _ControlNet(settings, stored.tensors, (folder / CONFIG, *stored.files), stored.remark)
 
 
 def _named_by_diffusers(path: Path) -> Mapping[str, Weights]:

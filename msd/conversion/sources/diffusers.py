@@ -21,6 +21,7 @@ from msd.models.families import Family, Part, by_pipeline
 from msd.models.networks import read_configs
 
 INDEX = "model_index.json"
+CONFIG = "config.json"
 SCHEDULER = "scheduler/scheduler_config.json"
 DISTILLATION = "distillation.json"
 """What `msd distill` writes beside a student: `images`, their steps and guidance, and what is `pruned`."""
@@ -187,6 +188,15 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise BadCheckpoint(f"{folder / name} is not a JSON object")
     return config
+
+
+def config_beside(path: Path, part: Part) -> dict[str, Any] | None:
+    """Return the config.json beside the file of a component that diffusers named, None where there is none.
+
+    Beside a file of another name, it may be another's. Raises BadCheckpoint for one that cannot be read.
+    """
+    is_diffusers = path.name.partition(".")[0] == part.stem
+    return read_json(path.parent, CONFIG) if is_diffusers and path.with_name(CONFIG).is_file() else None
 
 
 def tensors_of(where: str, part: Part, weights: Mapping[str, Weights]) -> dict[str, Weights]:

@@ -1,7 +1,8 @@
 """Replaces a checkpoint's autoencoder by another one, and adds one for previews.
 
 A replacement is a folder that diffusers wrote, or one file: in CompVis's layout, in diffusers', or one of
-the tiny autoencoder's own (msd/conversion/sources/tiny.py).
+the tiny autoencoder's own (msd/conversion/sources/tiny.py). A config.json beside a file counts where
+diffusers named it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from msd.conversion.sources.component_weights import stored_tensors
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.stated_vae import read_stated_vae
 from msd.conversion.sources.compvis.vae import decoder_tensors, encoder_tensors, vae_settings
-from msd.conversion.sources.diffusers import INDEX, read_json, tensors_of
+from msd.conversion.sources.diffusers import CONFIG, INDEX, config_beside, read_json, tensors_of
 from msd.conversion.sources.tiny import is_tiny, named_by_diffusers, tiny_settings
 from msd.conversion.sources.two_names import require_equal_without
 from msd.conversion.sources.vae_shapes import settings_by_shapes
@@ -139,14 +140,18 @@ def _opened(path: Path, part: Part, checkpoint: Checkpoint) -> _Vae:
         return _folder(path, part)
     family = checkpoint.family
     own = getattr(checkpoint.configs.get(family.decoder.name), "scaling_factor", family.scaling_factor)
-    return _file(path, family.scaling_factor, own)
+    opened, settings = _file(path, family.scaling_factor, own), config_beside(path, part)
+    if settings is None:
+        return opened
+    files = {CONFIG: path.with_name(CONFIG), **opened.files}
+    return replace(opened, settings=settings, files=files, remark="", kept=())
 
 
 def _folder(path: Path, part: Part) -> _Vae:
     """Return the autoencoder in a folder that diffusers wrote: its own, or one of a whole checkpoint."""
     folder = path / "vae" if (path / INDEX).is_file() else path
-    settings, stored = read_json(folder, "config.json"), stored_tensors(folder, part.stem)
-    files = (folder / "config.json", *stored.files)
+    settings, stored = read_json(folder, CONFIG), stored_tensors(folder, part.stem)
+    files = (folder / CONFIG, *stored.files)
     shown = {f"{path.absolute().name}/{file.relative_to(path).as_posix()}": file for file in files}
     return _Vae(where=str(path), settings=settings, tensors=stored.tensors, files=shown, remark=stored.remark)
 

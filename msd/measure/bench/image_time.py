@@ -30,8 +30,11 @@ def image_time(
 ) -> ImageTime | None:
     """Return the time of an image of `steps` steps; None unless all of its networks were measured.
 
-    The bundle's manifest decides the guidance, and without `steps` their number.
+    None also where another program calls them. The bundle's manifest decides the guidance, and without
+    `steps` their number.
     """
+    if bundle.manifest.configuration.interface:
+        return None
     images = bundle.manifest.images.unless(steps, None)
     seconds = {m.component: m.timings.typical for m in measurements}
     if not {*bundle.manifest.components, *bundle.family.required} <= set(seconds):

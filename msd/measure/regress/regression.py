@@ -57,14 +57,14 @@ class Guard:
         start, made = time.perf_counter(), list[GeneratedImage]()
         try:
             images = self.pipeline.generate_all(self.suite.drawing.requests, on_step, on_image=made.append)
+            new = _by_name(self.suite.drawing.pictures, images)
+            return Regression(self._compare(new, time.perf_counter() - start), self.golden, new)
         except BaseException:
             if made:
                 entries = self.suite.drawing.pictures[: len(made)]
                 result = self._compare(_by_name(entries, made), time.perf_counter() - start)
                 on_stopped(replace(result, checks=()))
             raise
-        new = _by_name(self.suite.drawing.pictures, images)
-        return Regression(self._compare(new, time.perf_counter() - start), self.golden, new)
 
     def _compare(self, new: ByName, seconds: float) -> Result:
         pixels = {name: picture.pixels for name, picture in new.items()}

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msd.bundle import Bundle
 from msd.models.families import title_of
 from msd.models.families.calls import Call, Output
-from msd.models.families.wiring import LATENTS
+from msd.models.families.wiring import LATENTS, MEANS
 from msd.run.runtime.components import LoadedNetwork
 from msd.run.runtime.denoiser import Values, at_cells, joined
 from msd.run.runtime.execution import NetworksInMemory
@@ -61,7 +61,7 @@ def encode_pixels(
 
     Raises BadBundle for an image of another size than the network's, NotFinite.
     """
-    if any(output.kind in LATENTS for output in call.outputs):
+    if any(output.kind in (*LATENTS, MEANS) for output in call.outputs):
         outputs = _in_tiles(call, network, pixels)
     else:
         outputs = _at_once(call, network, pixels, known)
@@ -117,9 +117,9 @@ def latents_of(encoded: Float, output: Output, seed: int, stream: int) -> Float:
     autoencoder computes them, vae.encode(image).latents · scaling_factor (autoencoders/autoencoder_tiny.py).
     Means are latent_dist.mode().
     """
-    if output.kind not in ("moments", "means", "latents"):
+    if output.kind not in (*LATENTS, MEANS):
         return encoded
-    if output.kind == "means":
+    if output.kind == MEANS:
         return np.ascontiguousarray(np.split(encoded, 2, axis=-1)[0])
     if output.kind == "moments":
         mean, log_variance = np.split(encoded, 2, axis=-1)

@@ -58,7 +58,7 @@ from msd.run.runtime.prompt import TokenizedPrompt, tokenize
 from msd.run.runtime.prompt_syntax import PromptSyntax
 from msd.run.runtime.remarks import request_remarks
 from msd.run.runtime.request import Request
-from msd.run.runtime.scheduler import bundle_scheduler, name_of_kind
+from msd.run.runtime.scheduler import bundle_scheduler, faults_of, name_of_kind
 from msd.run.runtime.start import Start, start_from
 from msd.run.runtime.step_counter import OnStep, StepCounter
 from msd.run.runtime.text import Prompt, encode_prompts
@@ -252,7 +252,7 @@ class Pipeline:
         ]
 
     def remarks(self, request: Request) -> tuple[str, ...]:
-        """Return what is not used of a request or of the pipeline's conditions, a sentence each.
+        """Return a scheduler's fault, and what is not used of a request or of conditions, a sentence each.
 
         That a GPU lacks fp16, and what opening a network tells, is known once a network has been opened.
         """
@@ -262,7 +262,9 @@ class Pipeline:
         guidance = self.guidance(request)
         own = request_remarks(request, guidance, self.tokenizer, self.prompts(request))
         idle = idle_controls(request.controls, self._runs(request)) if request.controls else ()
-        return *own, *idle, *self.engine.unused(files.values()), *self.engine.idle(files), *self._fallbacks
+        faults = faults_of(name_of_kind(self.scheduler), self.scheduler.diffusion.prediction_type)
+        conditions = *self.engine.unused(files.values()), *self.engine.idle(files)
+        return *faults, *own, *idle, *conditions, *self._fallbacks
 
     def _runs(self, request: Request) -> int:
         return len(self.scheduler.table(request.steps, strength_of(self.bundle, request)).steps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -164,6 +164,16 @@ def ignored_settings(config: Mapping[str, Any]) -> tuple[str, ...]:
     if "timestep_spacing" in lacks and config.get("timestep_spacing", OWN_SPACING) != OWN_SPACING:
         ignored.append("timestep_spacing")
     return tuple(ignored)
+
+
+def faults_of(name: str, prediction: str) -> Iterator[str]:
+    """Yield a sentence on a fault that the scheduler `name` has with a network's kind of `prediction`."""
+    if (name, prediction) == ("pndm", "v_prediction"):
+        yield (
+            "the scheduler pndm adds up velocities as if they were noise, as diffusers' does (its issue"
+            " 14816), so that its images are hardly more exact than ddim's; another one, such as dpm++, is"
+            " more exact"
+        )
 
 
 def _settings_of(kind: type) -> list[str]:

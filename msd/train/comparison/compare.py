@@ -76,11 +76,11 @@ def compare(
     try:
         generate_columns(columns, prompts, seed, on_column)
         scores = _scores(clip, [column.images for column in columns], batch, device)
+        return measured(columns, scores=scores, clip=clip, at_least_db=at_least_db)
     except BaseException:
         if on_stopped and columns[0].images:
             on_stopped(measured(_in_common(columns)))
         raise
-    return measured(columns, scores=scores, clip=clip, at_least_db=at_least_db)
 
 
 def _in_common(columns: Sequence[GeneratedColumn]) -> list[GeneratedColumn]:
