@@ -113,6 +113,7 @@ WRONG: dict[str, list[Any]] = {
     "fuse_control": ["yes", 1, None],
     "vae": ["a.safetensors", [1], None, ["\ud800"]],
     "preview_vae": [1, ["a"]],
+    "unet": [1, ["a"]],
     "upscaler": [4, ["x4.pth"]],
     "split": [1, "yes", None],
     "vae_tile": [0, 7, 100_000, 512.0, "512", True],

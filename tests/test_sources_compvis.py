@@ -241,10 +241,18 @@ ZERO = torch.zeros(1)
         ("decoder.up_blocks.0.x", "is one network as diffusers or transformers saves it"),
         (
             "input_blocks.0.0.weight",
-            "is a U-Net alone, with no VAE and no text encoder; give a whole checkpoint",
+            "is a U-Net alone, with no VAE and no text encoder; give a whole checkpoint, or one and this"
+            " as its --unet",
         ),
-        ("decoder.conv_in.weight", "is a VAE alone, with no U-Net and no text encoder"),
-        ("transformer.resblocks.0.x", "is a text encoder alone, with no U-Net and no VAE"),
+        (
+            "decoder.conv_in.weight",
+            "is a VAE alone, with no U-Net and no text encoder; give a whole checkpoint, or one and this"
+            " as its --vae",
+        ),
+        (
+            "transformer.resblocks.0.x",
+            "is a text encoder alone, with no U-Net and no VAE; give a whole checkpoint",
+        ),
         (
             "something",
             "contains no part of a Stable Diffusion; it should have U-Net (model.diffusion_model.*), VAE",

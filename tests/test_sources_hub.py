@@ -13,7 +13,13 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.conversion.sources import hub
-from msd.conversion.sources.hub import files_of_controlnet, local_checkpoint, local_controlnet, needed_files
+from msd.conversion.sources.hub import (
+    files_of_network,
+    local_checkpoint,
+    local_controlnet,
+    local_unet,
+    needed_files,
+)
 from msd.errors import BadCheckpoint
 from msd.models.families import families
 from tests import xl_checkpoints
@@ -238,6 +244,7 @@ def test_a_controlnets_id_is_downloaded(server: PlayedHub, models: Path, tmp_pat
     [
         ("model_index.json", "FluxPipeline", "local_checkpoint"),
         ("config.json", "ControlNetUnionModel", "local_controlnet"),
+        ("config.json", "UNetMotionModel", "local_unet"),
     ],
 )
 def test_another_kind_of_model_is_refused_before_its_weights_are_downloaded(
@@ -267,8 +274,10 @@ def test_without_the_library_a_controlnets_command_is_named(monkeypatch: pytest.
     monkeypatch.setattr(hub, "find_spec", lambda name: None)
     with pytest.raises(BadCheckpoint, match=r"hf download a/b --include config\.json .*then --controlnet b"):
         local_controlnet(Path("a/b"))
+    with pytest.raises(BadCheckpoint, match=r"hf download a/b --include config\.json .*then --unet b"):
+        local_unet(Path("a/b"))
 
 
 def test_a_variant_of_a_controlnet_is_taken_where_there_is_no_other() -> None:
     files = ["config.json", "diffusion_pytorch_model.fp16.bin", "README.md", "images/model.safetensors"]
-    assert files_of_controlnet(files) == files[:2]
+    assert files_of_network(files) == files[:2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,18 @@ def _controlnets(ctx: click.Context, parameter: click.Parameter, value: tuple[st
     from msd.conversion.sources import controlnet
 
     return [*map(controlnet.parse, value)]
+
+
+EXPERT = (
+    *("networks", "height", "width", "split", "gelu_clip", "spelling", "attention", "interface", "without"),
+    *("prune", "refit", "jobs"),
+)
+"""The options that --help lists last."""
+
+
+def model_options(besides: Collection[str]) -> tuple[str, ...]:
+    """Return the names of the options of the model, in the order of --help."""
+    return tuple(name for name in stated_options() if name not in besides and name not in EXPERT)
 
 
 CALLBACKS: dict[str, Parse] = {

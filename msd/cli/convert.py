@@ -12,7 +12,7 @@ import click
 
 from msd.cli import options
 from msd.cli.command import Command, console
-from msd.cli.conversion_options import conversion_options
+from msd.cli.conversion_options import conversion_options, model_options
 from msd.cli.options import FILE
 from msd.cli.plain import data_size, escape, say, say_json
 from msd.cli.progress import conversion_progress
@@ -27,14 +27,8 @@ if TYPE_CHECKING:
     from msd.conversion.sizes.share import SharedFile
 
 
-GROUPS = {
-    "Basics": ("output", "recipe", "device", "sizes", "dry_run", "force", "help"),
-    "Model": (
-        *("lora", "vae", "preview_vae", "controlnets", "embeddings", "clip_skip", "prompt_chunks"),
-        *("scheduler", "steps", "guidance", "components", "also", "batch", "prediction_type", "calibration"),
-        *("fuse_control", "upscaler", "vae_tile"),
-    ),
-}
+BASICS = ("output", "recipe", "device", "sizes", "dry_run", "force", "help")
+GROUPS = {"Basics": BASICS, "Model": model_options(besides=BASICS)}
 
 
 @click.command(cls=Command, groups=GROUPS)

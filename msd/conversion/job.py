@@ -23,6 +23,7 @@ from msd.conversion.sources.embedding import add
 from msd.conversion.sources.formats import open_checkpoint
 from msd.conversion.sources.keras_cv import networks as keras_cv
 from msd.conversion.sources.lora import merge
+from msd.conversion.sources.unet import replace_unet
 from msd.conversion.sources.upscaler import add_upscaler
 from msd.conversion.sources.vae import add_preview, replace_vae
 from msd.errors import BadCheckpoint, BadConfig
@@ -180,7 +181,7 @@ def _open_changed(path: Path, settings: Settings) -> Checkpoint:
     checkpoint = open_checkpoint(
         path, settings.prediction_type, settings.networks, vae_is_given=bool(settings.vae)
     )
-    checkpoint = replace_vae(checkpoint, settings.vae)
+    checkpoint = replace_vae(replace_unet(checkpoint, settings.unet), settings.vae)
     if settings.preview_vae:
         checkpoint = add_preview(checkpoint, settings.preview_vae)
     if settings.upscaler:

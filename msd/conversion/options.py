@@ -67,6 +67,12 @@ class ConversionOptions:
         metavar="FILE[:ADAPTER][:SCALE]",
         shown="scale 1",
     )
+    unet: Path | None = _option(  # noqa: RUF009
+        None,
+        or_none(PATH),
+        "Use this U-Net in place of SOURCE's, such as a few-step model that is published without the rest.",
+        metavar="PATH|ID",
+    )
     vae: Sequence[Path] = _option(
         (),
         PATHS,

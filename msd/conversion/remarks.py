@@ -53,6 +53,7 @@ def _of_other_components(
         "--embedding": (settings.embeddings, encoders),
         "--clip-skip": (settings.clip_skip, encoders),
         "--prompt-chunks": (settings.prompt_chunks > 1, denoiser),
+        "--unet": (settings.unet, denoiser),
         "--vae": (settings.vae, {*checkpoint.replaced}),
         "--split": (settings.split, denoiser),
         "pruning": (pruning, {*pruning.components} if pruning else set()),

@@ -70,10 +70,11 @@ def scheduled(checkpoint: Checkpoint, settings: Settings) -> Checkpoint:
 def _told(checkpoint: Checkpoint, kind: FewSteps | None) -> Iterator[str]:
     """Yield what names of files tell of schedules, a sentence each."""
     if kind:
+        name = checkpoint.few_steps_by or checkpoint.name
         yield (
-            f"{checkpoint.name} is {kind.title} by its name, so that its images take the scheduler"
-            f" {kind.scheduler}, {kind.steps} step{'s' * (kind.steps > 1)} and guidance {kind.guidance:g};"
-            " --scheduler takes another"
+            f"{name} is {kind.title} by its name, so that its images take the scheduler {kind.scheduler},"
+            f" {kind.steps} step{'s' * (kind.steps > 1)} and guidance {kind.guidance:g}; --scheduler takes"
+            " another"
         )
     for name, adapter in checkpoint.few_step_adapters.items():
         yield (

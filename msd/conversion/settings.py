@@ -26,10 +26,10 @@ class Settings:
     there are any, take their place, and every size-dependent network is converted for each; the autoencoder
     for tiles of at most `vae_tile` pixels a side, and with `split` the denoiser in two halves. `lora` are
     files to merge into the weights, each with its scale; `embeddings` are textual inversions, each with its
-    token, or None for the file's own. `vae` replaces the checkpoint's autoencoder, `preview_vae` adds a
-    decoder for previews (msd/conversion/sources/vae.py), and `upscaler` a network that enlarges images
-    (msd/conversion/sources/upscaler.py). `controlnets` are added, each with its name, or None for that of its
-    file (msd/conversion/sources/controlnet.py), and inside the denoiser's network if `fuse_control`.
+    token, or None for the file's own. `unet` and `vae` replace the checkpoint's own, `preview_vae` adds a
+    decoder for previews (msd/conversion/sources/unet.py, vae.py), and `upscaler` a network that enlarges
+    images (msd/conversion/sources/upscaler.py). `controlnets` are added, each with its name, or None for that
+    of its file (msd/conversion/sources/controlnet.py), and inside the denoiser's network if `fuse_control`.
     `clip_skip` layers of the text encoder are dropped, and the denoiser takes `prompt_chunks` of its outputs.
     `scheduler`, NAME[+SCALE][:SETTING=VALUE,…], replaces the checkpoint's; `steps` and `guidance` replace the
     defaults of images that follow from it. `pruning` overrides the recipe's own, and uses a `calibration` if
@@ -57,6 +57,7 @@ class Settings:
     embeddings: Sequence[tuple[Path, str | None]] = ()
     clip_skip: int = 0
     prompt_chunks: int = 1
+    unet: Path | None = None
     vae: Sequence[Path] = ()
     preview_vae: Path | None = None
     controlnets: Sequence[tuple[Path, str | None]] = ()

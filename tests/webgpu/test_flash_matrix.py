@@ -89,9 +89,8 @@ def test_limits_are_kept(
 
 
 def test_tiles_leave_processors_alike_work() -> None:
-    """132 processors have room for two workgroups of 128 or 160 queries: 260 leave hardly any without work, 320
-    would be two rounds, and 360, each with half of the keys, are three of six halves; few keys are worth no
-    second dispatch."""
+    """132 processors have room for two workgroups of 128 or 160 queries each: 260 leave hardly any without
+    work, and 720, each with half of the keys, are three rounds; few keys are worth no second dispatch."""
 
     def chosen(heads: int, count: int) -> tuple[int, int]:
         tile = choose_matrix_tile(operation(Sizes(1, heads, count, count, 64, 64), "f16"), H100)

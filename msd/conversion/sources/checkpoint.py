@@ -43,8 +43,8 @@ class Checkpoint:
     `networks` names the networks to build: "msd" for our own, or "keras-cv".
     `images` are the steps and the guidance that the checkpoint names itself, if it does.
     `pruned` are the components that were trained without some units, which are zeros in the weights.
-    `few_steps` is the kind of few-step model that the name of a file without a scheduler tells, and
-    `few_step_adapters` those of adapters, by their files.
+    `few_steps` is the kind of few-step model that the name of a file without a scheduler tells, the
+    checkpoint's or that of `few_steps_by`, and `few_step_adapters` those of adapters, by their files.
     `remarks` are sentences on what was chosen among several, or left out, in the files that were read.
     """
 
@@ -64,6 +64,7 @@ class Checkpoint:
     images: ImageDefaults | None = None
     pruned: Mapping[str, ComponentPruning] = field(default_factory=dict)
     few_steps: FewSteps | None = None
+    few_steps_by: str = ""
     few_step_adapters: Mapping[str, FewSteps] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 

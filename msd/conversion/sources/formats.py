@@ -68,7 +68,10 @@ def _instead(folder: Path) -> str:
     if len(files) == 1 and "config.json" not in names:
         return f"it holds {files[0]}: give that file"
     if files:
-        return f"it holds {', '.join(files[:3])}, as one part of a checkpoint does: give the folder above it"
+        return (
+            f"it holds {', '.join(files[:3])}, as one part of a checkpoint does: give the folder above it, or"
+            " a checkpoint and this as its --unet or --vae"
+        )
     if what := format_of_files(names):
         return f"it holds {what}; {INSTEAD}"
     return f"it holds {', '.join(names[:8])}" if names else "it is empty"

@@ -1,4 +1,4 @@
-"""Checkpoints and ControlNets by their ids on Hugging Face, downloaded by huggingface_hub into its own cache.
+"""Checkpoints and single networks by their ids on Hugging Face, which huggingface_hub downloads to its cache.
 
 Where that library is not installed or cannot reach the hub, the sentence is the command that downloads what
 is needed. HF_HOME, HF_ENDPOINT, HF_TOKEN and the others are the library's own; it goes on with what an
@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
@@ -42,7 +43,7 @@ MOVED = {
 
 Sources: github.com/huggingface/diffusers, issue 12874; github.com/huggingface/optimum-habana, 2363.
 """
-CONFIG, CONTROLNET = "config.json", "ControlNetModel"
+CONFIG, CONTROLNET, UNET = "config.json", "ControlNetModel", "UNet2DConditionModel"
 SECONDS = 30.0
 """How long the hub may take to list a model's files."""
 
@@ -60,6 +61,11 @@ def local_checkpoint(source: Path) -> Path:
 def local_controlnet(source: Path) -> Path:
     """Return `source`, or, where it is a ControlNet's id, the folder of its download, as local_checkpoint."""
     return _local(source, _CONTROLNET)
+
+
+def local_unet(source: Path) -> Path:
+    """Return `source`, or, where it is a U-Net's id, the folder of its download, as local_checkpoint."""
+    return _local(source, _UNET)
 
 
 def is_id(source: Path) -> bool:
@@ -96,19 +102,17 @@ def needed_files(files: Iterable[str]) -> list[str]:
     return sorted(wanted & there)
 
 
-def files_of_controlnet(files: Iterable[str]) -> list[str]:
-    """Return those of a ControlNet's files that a conversion reads: config.json and the best weights."""
+def files_of_network(files: Iterable[str]) -> list[str]:
+    """Return those of a single network's files that a conversion reads: config.json and the best weights."""
     there = set(files)
     weights = best_files([file for file in there if "/" not in file], control.CONTROLNET.part.stem)
     return sorted({CONFIG, *weights} & there)
 
 
-def _require_controlnet(folder: Path) -> None:
-    kind = read_json(folder, CONFIG).get("_class_name", CONTROLNET)
-    if kind != CONTROLNET:
-        raise BadCheckpoint(
-            f"{folder / CONFIG} says the model is {kind!r}, and only {CONTROLNET} is supported"
-        )
+def _require_class(folder: Path, wanted: str) -> None:
+    kind = read_json(folder, CONFIG).get("_class_name", wanted)
+    if kind != wanted:
+        raise BadCheckpoint(f"{folder / CONFIG} says the model is {kind!r}, and only {wanted} is supported")
 
 
 @dataclass(frozen=True)
@@ -134,13 +138,19 @@ _CHECKPOINT = _Layout(
     then="msd-convert ",
     instead="; the demo needs none: msd-convert -o demo-out",
 )
-_CONTROLNET = _Layout(
-    index=CONFIG,
-    require=_require_controlnet,
-    needed=files_of_controlnet,
-    usual=(CONFIG, _WEIGHTS),
-    then="--controlnet ",
-)
+
+
+def _of_network(wanted: str, option: str) -> _Layout:
+    return _Layout(
+        index=CONFIG,
+        require=partial(_require_class, wanted=wanted),
+        needed=files_of_network,
+        usual=(CONFIG, _WEIGHTS),
+        then=f"{option} ",
+    )
+
+
+_CONTROLNET, _UNET = _of_network(CONTROLNET, "--controlnet"), _of_network(UNET, "--unet")
 
 
 def _downloaded(name: str, layout: _Layout) -> Path:

@@ -7,7 +7,7 @@ diffusers named it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.stated_vae import read_stated_vae
 from msd.conversion.sources.compvis.vae import decoder_tensors, encoder_tensors, vae_settings
 from msd.conversion.sources.diffusers import CONFIG, INDEX, config_beside, read_json, tensors_of
+from msd.conversion.sources.replacement import with_networks
 from msd.conversion.sources.tiny import is_tiny, named_by_diffusers, tiny_settings
 from msd.conversion.sources.two_names import require_equal_without
 from msd.conversion.sources.vae_shapes import settings_by_shapes
@@ -98,23 +99,13 @@ def _with(checkpoint: Checkpoint, path: Path, candidates: Sequence[Component]) -
     components = [c for c in candidates if tensors[c.name]]
     if not components:
         raise BadCheckpoint(f"{path} has no weights of the {' or the '.join(c.title for c in candidates)}")
-    names = tuple(c.name for c in components)
-    own = _own_files(checkpoint, names)
-    files = dict(_free_names(own, candidates[0].part.folder, vae.files))
     try:
         configs = {c.name: _config(c, vae, checkpoint) for c in components}
         checkpoint.family.require_fit({**checkpoint.configs, **configs})
     except BadCheckpoint as error:
         raise BadCheckpoint(f"{path} does not fit {checkpoint.name}: {error}") from error
-    return replace(
-        checkpoint,
-        configs={**checkpoint.configs, **configs},
-        weights={**checkpoint.weights, **{name: tensors[name] for name in names}},
-        files={**own, **files},
-        weight_files={**checkpoint.weight_files, **dict.fromkeys(names, tuple(files))},
-        replaced=(*(name for name in checkpoint.replaced if name not in names), *names),
-        remarks=(*checkpoint.remarks, *([vae.remark] if vae.remark else [])),
-    )
+    weights = {c.name: tensors[c.name] for c in components}
+    return with_networks(checkpoint, configs, weights, vae.files, vae.remark)
 
 
 def _config(component: Component, vae: _Vae, checkpoint: Checkpoint) -> Any:
@@ -188,25 +179,3 @@ def _unwrapped(tensors: Mapping[str, Weights]) -> Mapping[str, Weights]:
         if any(prefix + name in tensors for name in (COMPVIS, DIFFUSERS)):
             return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
     return tensors
-
-
-def _own_files(checkpoint: Checkpoint, replaced: Sequence[str]) -> dict[str, Path]:
-    """Return the checkpoint's files without those that only the components to be replaced need."""
-    old = {file for name in replaced for file in checkpoint.weight_files.get(name, ())}
-    remaining = [name for name in checkpoint.weights if name not in replaced]
-    needed = {file for name in remaining for file in checkpoint.weight_files[name]}
-    own = {checkpoint.family.component(n).part.folder for n in remaining if n not in checkpoint.replaced}
-    folders = {checkpoint.family.component(name).part.folder for name in replaced} - own
-    old |= {f"{folder}/config.json" for folder in folders}
-    return {name: path for name, path in checkpoint.files.items() if name in needed or name not in old}
-
-
-def _free_names(
-    files: Mapping[str, Path], folder: str, new: Mapping[str, Path]
-) -> Iterator[tuple[str, Path]]:
-    """Yield the `new` files under names that `files` do not have."""
-    for name, path in new.items():
-        shown = f"{folder}/{name}"
-        while shown in files:
-            shown = f"{folder}/{shown}"
-        yield shown, path

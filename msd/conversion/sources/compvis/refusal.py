@@ -48,7 +48,8 @@ KINDS = (
     ),
     (
         r"(down_blocks|up_blocks|mid_block|text_model)\.|(encoder|decoder)\.(down_blocks|up_blocks)\.",
-        "is one network as diffusers or transformers saves it; give the folder with a model_index.json",
+        "is one network as diffusers or transformers saves it; give the folder with a model_index.json, or a"
+        " checkpoint and this as its --unet or --vae",
     ),
 )
 """A pattern for the start of a name, and the kind of file with such a name; the first match decides."""
@@ -70,6 +71,9 @@ BARE = (
     (r"(encoder|decoder)\.", "VAE"),
     (r"transformer\.|resblocks\.", "text encoder"),
 )
+OPTIONS = {"U-Net": "--unet", "VAE": "--vae"}
+"""By which options a part replaces that of another checkpoint."""
+
 CHANNELS = {5: "reads a depth map", 7: "is an upscaler"}
 """The purpose of a U-Net by its number of input channels."""
 
@@ -92,7 +96,11 @@ def refuse_other_kinds(path: Path, tensors: Mapping[str, Weights], given: Collec
         for pattern, what in BARE:
             if any(re.match(pattern, name) for name in tensors):
                 others = " and no ".join(part for part in PARTS.values() if part != what)
-                raise BadCheckpoint(f"{path} is a {what} alone, with no {others}; give a whole checkpoint")
+                option = OPTIONS.get(what)
+                also = f", or one and this as its {option}" if option else ""
+                raise BadCheckpoint(
+                    f"{path} is a {what} alone, with no {others}; give a whole checkpoint{also}"
+                )
         raise BadCheckpoint(
             f"{path} contains no part of a Stable Diffusion; it should have {', '.join(missing)}"
         )
