@@ -42,6 +42,7 @@ SMALL = vary(TINY, unet={"sample_size": [4, 6]})
 RECIPE = """
 [[line]]
 store = "int8"
+algorithm = "min-max"
 
 [prune]
 budget = "20%"
