@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -31,8 +30,6 @@ from tests.selection import Part, Selection, changed_files, joining, read_table
 from tests.shared import shared_folder, shared_root
 from tests.stand_in import write_bundle
 
-THREADS = "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"
-"""How many threads torch and TensorFlow use; read when they are imported."""
 SELDOM = 100_000, 20, 20
 """Garbage is collected rarely: each collection looks at all that torch and TensorFlow hold."""
 SELECTION = pytest.StashKey[Selection]()
@@ -69,9 +66,6 @@ def pytest_configure(config: pytest.Config) -> None:
     load_triton()  # tests open GPUs in a process that imports diffusers later
     if is_worker(config):
         gc.set_threshold(*SELDOM)
-        cores = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
-        for name in THREADS:
-            os.environ.setdefault(name, str(max(1, cores)))
 
 
 def select(config: pytest.Config) -> Selection:

@@ -7,6 +7,7 @@ the decoder's.
 from __future__ import annotations
 
 import builtins
+import subprocess
 import types
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,12 +18,13 @@ import h5py
 import numpy as np
 import pytest
 
+from msd.conversion.sources import h5
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.keras_cv.networks import ordered_variables
 from msd.conversion.sources.keras_cv.order import ORDERS
 from msd.run.runtime.tokenizer_files import LENGTH
 from tests import checkpoints
-from tests.keras_cv_networks import seeing
+from tests.keras_cv_networks import built_once, seeing
 from tests.reference import Array
 
 SECOND = checkpoints.vary(
@@ -71,11 +73,34 @@ def narrow() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def indexed_once() -> Iterator[None]:
+    """Within, a file that was indexed, by any of its names, is not indexed again: that takes a process."""
+    known: dict[tuple[int, ...], subprocess.CompletedProcess[bytes]] = {}
+    run_index = h5.run_index
+
+    def known_or_run(path: Path) -> subprocess.CompletedProcess[bytes]:
+        found = path.stat()
+        key = found.st_ino, found.st_size, found.st_mtime_ns
+        if key not in known:
+            known[key] = run_index(path)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(h5, "run_index", known_or_run)
+        yield
+
+
 def models(second: bool, latent: tuple[int, int]) -> dict[str, Any]:
     """Return keras-cv's four models, which take pictures of `latent` cells; call this within `narrow()`.
 
     The encoder is that of moments, without the last layer, which keeps the mean and scales it.
     """
+    with built_once():
+        return _models(second, latent)
+
+
+def _models(second: bool, latent: tuple[int, int]) -> dict[str, Any]:
     import keras
     from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, image_encoder, text_encoder
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 import builtins
 import itertools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import pytest
 
 from msd.models.networks import Network
 
@@ -128,7 +131,8 @@ def _narrow_conv(layer: Callable[..., Any], narrower: int) -> Callable[..., Any]
 
 def _constructed(model: Any, *args: Any, **names: Any) -> Any:
     """Return `model(*args)` without weights, its constructor seeing `names` instead of its module's."""
-    return seeing(model, **names)(*args, download_weights=False)
+    with built_once():
+        return seeing(model, **names)(*args, download_weights=False)
 
 
 def seeing(model: Any, **names: Any) -> Any:
@@ -142,3 +146,28 @@ def seeing(model: Any, **names: Any) -> Any:
         written.__closure__,
     )
     return type(model.__name__, (model,), {"__init__": init})
+
+
+@contextmanager
+def built_once() -> Iterator[None]:
+    """Within, no layer is traced only to be built, as its call builds it, too; weights begin as zeros.
+
+    Each layer is else traced once more than the one around it, and each trace draws its weights at random.
+    """
+    import keras
+    from keras.src.initializers.random_initializers import RandomUniform, VarianceScaling
+    from keras.src.layers.layer import Layer
+    from keras.src.utils.python_utils import is_default
+
+    build = Layer._maybe_build
+
+    def built(layer: Any, call: Any) -> None:
+        if is_default(layer.build):
+            layer.built = True
+        build(layer, call)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Layer, "_maybe_build", built)
+        for each in (RandomUniform, VarianceScaling):
+            patch.setattr(each, "__call__", lambda _, shape, dtype=None: keras.ops.zeros(shape, dtype))
+        yield

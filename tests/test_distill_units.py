@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ SMALL = vary(TINY, unet={"sample_size": [4, 6]})
 RECIPE = """
 [[line]]
 store = "int8"
+algorithm = "min-max"
 
 [prune]
 budget = "20%"
@@ -64,11 +65,15 @@ def recipe_of(folder: Path, criterion: str) -> Path:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> DistillationSettings:
-    (tmp_path / "prompts.txt").write_text("red\nreed\n", "utf-8")
+    return settings_in(tmp_path)
+
+
+def settings_in(folder: Path) -> DistillationSettings:
+    (folder / "prompts.txt").write_text("red\nreed\n", "utf-8")
     return DistillationSettings(
-        data=TeacherData(tmp_path / "prompts.txt", 2, seed=3),
-        goal=Goal(recover=str(recipe_of(tmp_path, "reconstruction"))),
-        state=tmp_path / "state",
+        data=TeacherData(folder / "prompts.txt", 2, seed=3),
+        goal=Goal(recover=str(recipe_of(folder, "reconstruction"))),
+        state=folder / "state",
         training=Training(updates=22, batch=2, rate=1e-3, warmup=1),
         save_every=19,
         rules=RULES,
@@ -109,6 +114,25 @@ def observed_inputs(teacher: Networks, settings: DistillationSettings, folder: P
     return observe_points(teacher, points, RULES, folder)
 
 
+@dataclass(frozen=True)
+class Seen:
+    """A teacher in `folder`, what its U-Net reads at the points of some settings, and these."""
+
+    folder: Path
+    settings: DistillationSettings
+    teacher: Networks
+    observed: Observed
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    """The U-Net's inputs are in `folder / "inputs"`; read only."""
+    folder = tmp_path_factory.mktemp("seen")
+    write(folder / "teacher", SMALL)
+    settings, teacher = settings_in(folder), open_networks(folder / "teacher", "cpu")
+    return Seen(folder, settings, teacher, observed_inputs(teacher, settings, folder / "inputs" / "unet"))
+
+
 def choose(teacher: Networks, settings: DistillationSettings) -> PrunedUnits:
     """Return the units that the recipe of the settings prunes, chosen on points of their source."""
     from accelerate import Accelerator
@@ -129,14 +153,15 @@ def choose(teacher: Networks, settings: DistillationSettings) -> PrunedUnits:
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_a_recovery_prunes_what_a_conversion_calibrated_on_its_points_prunes(
-    criterion: str, tmp_path: Path, checkpoint: Path, settings: DistillationSettings
+    criterion: str, tmp_path: Path, seen: Seen
 ) -> None:
     """And other units than their weights alone say."""
-    teacher, recipe = open_networks(checkpoint, "cpu"), recipe_of(tmp_path, criterion)
-    observed = observed_inputs(teacher, settings, tmp_path / "inputs" / "unet")
+    teacher, observed, recipe = seen.teacher, seen.observed, recipe_of(tmp_path, criterion)
     plan = plan_recovery(teacher, str(recipe), RULES, lambda r, p: prune_units(teacher, observed, r, p))
-    asked = Settings(RULES, find_recipe(str(recipe)), ("unet",), calibration=Calibration(tmp_path / "inputs"))
-    done = convert(checkpoint, tmp_path / "converted", asked).ledger["unet"].pruning
+    asked = Settings(
+        RULES, find_recipe(str(recipe)), ("unet",), calibration=Calibration(seen.folder / "inputs")
+    )
+    done = convert(seen.folder / "teacher", tmp_path / "converted", asked).ledger["unet"].pruning
     assert plan.record is not None
     assert done is not None
     assert plan.record.criterion == done.criterion == criterion
@@ -149,13 +174,12 @@ def test_a_recovery_prunes_what_a_conversion_calibrated_on_its_points_prunes(
 
 
 def test_on_what_is_observed_the_file_says_what_pytorch_says_at_these_points(
-    tmp_path: Path, checkpoint: Path, settings: DistillationSettings
+    tmp_path: Path, seen: Seen
 ) -> None:
     """With prompts and without one."""
-    teacher, inputs = open_networks(checkpoint, "cpu"), tmp_path / "inputs" / "unet"
-    observed_inputs(teacher, settings, inputs)
+    teacher, settings, inputs = seen.teacher, seen.settings, seen.folder / "inputs" / "unet"
     assert len(list(inputs.glob("*.npz"))) == RUNS * POINTS == 256
-    convert(checkpoint, tmp_path / "float", Settings(RULES, find_recipe("float32"), ("unet",)))
+    convert(seen.folder / "teacher", tmp_path / "float", Settings(RULES, find_recipe("float32"), ("unet",)))
     points = points_of_run(drawn_by(teacher, settings), settings.data.seed, 0)
     with torch.no_grad():
         wanted = output_of(teacher.unet, points, teacher.conditions(points.ids)).permute(0, 2, 3, 1).numpy()
@@ -250,11 +274,8 @@ def test_what_changes_the_choice_makes_another(
     assert len(made) == 2
 
 
-def test_a_report_is_followed_by_its_own_criterion(
-    tmp_path: Path, checkpoint: Path, settings: DistillationSettings
-) -> None:
-    teacher = open_networks(checkpoint, "cpu")
-    observed = observed_inputs(teacher, settings, tmp_path / "inputs" / "unet")
+def test_a_report_is_followed_by_its_own_criterion(tmp_path: Path, seen: Seen) -> None:
+    teacher, observed, settings = seen.teacher, seen.observed, seen.settings
     choose = lambda recipe, pruning: prune_units(teacher, observed, recipe, pruning)  # noqa: E731
     by_recipe = plan_recovery(teacher, str(settings.goal.recover), RULES, choose)
     assert by_recipe.record is not None

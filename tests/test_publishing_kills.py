@@ -18,14 +18,14 @@ MEMORY = Path("/dev/shm")
 
 @pytest.fixture(scope="module")
 def young_process() -> Iterator[Executor]:
-    """A process with little memory: each call forks it, and a fork takes longer the more there is."""
+    """A process with little memory and one thread: each case forks it, and a fork takes longer with more."""
     with ProcessPoolExecutor(1, get_context("spawn")) as executor:
         yield executor
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder in memory, where there is such a file system: each kill copies all files twice."""
+    """A folder in memory, where there is such a file system: each new state is copied twice."""
     with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         yield Path(folder)
 

@@ -83,7 +83,7 @@ class Both:
 
 @pytest.fixture(scope="module", params=files.FORMS)
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    with files.narrow():
+    with files.narrow(), files.indexed_once():
         yield Both(tmp_path_factory.mktemp(request.param), request.param)
 
 

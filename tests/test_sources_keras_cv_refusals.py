@@ -27,7 +27,7 @@ from msd.models.config import TextEncoderConfig, UNetConfig
 from msd.models.networks import size_of
 from msd.models.trace import trace, unallocated
 from msd.models.vae_config import VaeDecoderConfig, VaeEncoderConfig
-from tests import checkpoints, keras_cv_files
+from tests import checkpoints, keras_cv_files, keras_cv_networks
 
 MODELS = Path(__file__).parent.parent / "configs" / "models"
 SMALL = checkpoints.vary(
@@ -51,6 +51,12 @@ def write(path: Path, slots: Iterable[Slot]) -> None:
     """Write zeros for all of `slots`."""
     layers = {f"layer_{i}": {"w": np.zeros(slot.shape, np.float32)} for i, slot in enumerate(slots)}
     keras_cv_files.write_layers(path, layers)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def indexed_once() -> Iterator[None]:
+    with keras_cv_files.indexed_once():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +240,7 @@ def full_size() -> Iterator[Any]:
 @pytest.mark.parametrize(("name", "second", "component"), list(full_size()))
 def test_the_order_is_keras_cvs_at_full_size(name: str, second: bool, component: str) -> None:
     config = tomllib.loads((MODELS / f"{name}.toml").read_text())
-    with unallocated():
+    with unallocated(), keras_cv_networks.built_once():
         from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, image_encoder, text_encoder
 
         made = {

@@ -228,7 +228,7 @@ def test_a_folder_of_one_is_not_mixed_with_two(sources: dict[str, Path], xl: tup
 
 def test_forced_back_to_one_the_first_half_is_gone(sources: dict[str, Path], tmp_path: Path) -> None:
     for split in (True, False):
-        msd.convert(sources["1.5"], tmp_path / "out", split=split, force=True)
+        msd.convert(sources["three levels"], tmp_path / "out", split=split, force=True)
         assert (tmp_path / "out" / "unet_first.tflite").exists() == split
     open_bundle(tmp_path / "out", verify=True)
 
@@ -247,7 +247,7 @@ def test_a_dry_run_says_what_both_take(sources: dict[str, Path], xl: tuple[Bundl
 
 
 def test_each_half_is_named_as_one(sources: dict[str, Path], tmp_path: Path) -> None:
-    words = ["convert", str(sources["1.5"]), "-o", str(tmp_path / "out"), "--split"]
+    words = ["convert", str(sources["three levels"]), "-o", str(tmp_path / "out"), "--split"]
     lines = CliRunner().invoke(command, words, catch_exceptions=False).stdout.splitlines()
     said = [re.sub(r".*/(\w+)\.tflite: .* (\(.*\))", r"\1 \2", line) for line in lines[:4]]
     traced = said[1].split()[3]

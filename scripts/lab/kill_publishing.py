@@ -2,8 +2,8 @@
 
     PYTHONPATH=. python scripts/lab/kill_publishing.py
 
-Each case is killed, and then has the power cut, at every call. It takes minutes, and ends with an
-AssertionError where neither the old output is left nor the new one.
+Each case ends by a kill, and then by a power cut, at every call (tests/kills.py). It takes a minute, and ends
+with an AssertionError where neither the old output is left nor the new one.
 """
 
 from __future__ import annotations

@@ -81,11 +81,17 @@ def require_same(text: str, tables: dict[tuple[int, float | None], StepTable]) -
         assert x.std() > 0
 
 
+@pytest.fixture(scope="module")
+def proved() -> set[str]:
+    """Manifests whose tables were tried with what they say: not every scheduler heeds every setting."""
+    return set()
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("prediction", PREDICTIONS)
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_every_table_makes_the_runtime_s_latents(
-    scheduler: str, prediction: str, variant: str, tmp_path: Path
+    scheduler: str, prediction: str, variant: str, tmp_path: Path, proved: set[str]
 ) -> None:
     """For each number of steps, from noise and from an image at each strength that leaves steps."""
     config = {"prediction_type": prediction, **VARIANTS[variant]}
@@ -101,7 +107,10 @@ def test_every_table_makes_the_runtime_s_latents(
             except BadConfig:
                 continue
     assert len(tables) > 20
-    require_same((folder / NAME).read_text("utf-8"), tables)
+    text = (folder / NAME).read_text("utf-8")
+    if (asked := f"{text}\n{tables}") not in proved:
+        require_same(text, tables)
+    proved.add(asked)
 
 
 def test_steps_of_any_numbers_are_the_runtime_s(plain_app: Path) -> None:
