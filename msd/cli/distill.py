@@ -283,8 +283,8 @@ def _announce(announced: Announcement, settings: DistillationSettings) -> None:
     for stage in announced.stages:
         done = "" if stage.name in announced.missing else ", done already"
         predicted = "v" if stage.prediction == "v_prediction" else "noise"
-        text = f"{stage.name}: {training.updates} updates of {training.batch}, predicts {predicted}{done}"
-        say(text, err=True)
+        updates = f"{training.updates} update{'s' * (training.updates != 1)} of {training.batch}"
+        say(f"{stage.name}: {updates}, predicts {predicted}{done}", err=True)
     if announced.has_int4 and training.rate > INT4_RATE:
         say(
             f"a rate of {training.rate:g} lets int4 weights swing between two integers;"

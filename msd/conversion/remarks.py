@@ -67,7 +67,8 @@ def _of_other_components(
 def _of_interface(settings: Settings, components: Collection[str]) -> Iterator[str]:
     interface = settings.interface
     if interface and (others := [name for name in components if name not in interface.networks]):
-        yield f"the interface {interface.name} does not bind {' and '.join(others)}, which keep msd's names"
+        keep = "keep" if len(others) > 1 else "keeps"
+        yield f"the interface {interface.name} does not bind {' and '.join(others)}, which {keep} msd's names"
 
 
 def _of_controls(family: Family, settings: Settings) -> Iterator[str]:

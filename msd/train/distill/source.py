@@ -57,7 +57,8 @@ def _trajectories(teacher: Networks, settings: DistillationSettings, prompts: Pa
     key = fingerprint([weights, plan.key, settings.precision])
     folder = settings.state / f"trajectories-{key[:12]}"
     steps, megabytes = len(plan.timesteps) - 1, plan.bytes / 1e6
-    summary = f"{plan.count} trajectories of {steps} steps, {megabytes:.0f} MB in {settings.state}"
+    how_many = f"{plan.count} trajector{'y' if plan.count == 1 else 'ies'}"
+    summary = f"{how_many} of {steps} step{'s' * (steps != 1)}, {megabytes:.0f} MB in {settings.state}"
     return SourcePlan(summary, key, partial(_make_trajectories, teacher, plan, folder))
 
 
