@@ -248,7 +248,9 @@ def test_a_dry_run_says_what_both_take(sources: dict[str, Path], xl: tuple[Bundl
 
 def test_each_half_is_named_as_one(sources: dict[str, Path], tmp_path: Path) -> None:
     words = ["convert", str(sources["three levels"]), "-o", str(tmp_path / "out"), "--split"]
-    lines = CliRunner().invoke(command, words, catch_exceptions=False).stdout.splitlines()
+    result = CliRunner().invoke(command, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
     said = [re.sub(r".*/(\w+)\.tflite: .* (\(.*\))", r"\1 \2", line) for line in lines[:4]]
     traced = said[1].split()[3]
     assert said[1:3] == [f"unet_first (half of {traced} traced)", f"unet (half of {traced} traced)"]
