@@ -103,20 +103,13 @@ def _named(manifest: Manifest) -> list[str]:
 
 
 def remarked(old: Manifest | None, new: Manifest, settings: Settings, said: Iterable[str]) -> Manifest:
-    """Return `new` with the remarks `said` of its conversion, those on its files, and what is lost by it.
+    """Return `new` with the remarks `said` of its conversion, those on its files, and what images lost by it.
 
     `old` is the folder's manifest before this conversion, and `new` may be the same.
     """
     of_files = (remark for each in new.ledger.values() for remark in each.remarks)
-    remarks = (*said, *of_files, *_removed(old, new), *_reverted(old, new, settings))
+    remarks = (*said, *of_files, *_reverted(old, new, settings))
     return replace(new, conversion=replace(new.conversion, remarks=remarks))
-
-
-def _removed(old: Manifest | None, new: Manifest) -> Iterator[str]:
-    """Yield a sentence where networks of the conversion before, which nobody named, go from the folder."""
-    files = {part.file for part in new.components.values()}
-    if gone := [part.file for part in (old.components if old else {}).values() if part.file not in files]:
-        yield f"removed, for the conversion before was another one: {some(gone)}"
 
 
 def _reverted(old: Manifest | None, new: Manifest, settings: Settings) -> Iterator[str]:
