@@ -46,8 +46,8 @@ def require_output(out: Path, settings: Settings) -> Manifest | None:
 
 def _require_there(settings: Settings) -> None:
     added = [path for path, _ in (*settings.lora, *settings.embeddings)]
-    controls = [path for path, _ in settings.controlnets if not is_id(path)]
-    unet = None if settings.unet and is_id(settings.unet) else settings.unet
-    for path in (*added, *controls, unet, *settings.vae, settings.preview_vae, settings.upscaler):
+    networks = [settings.unet, *(path for path, _ in settings.controlnets)]
+    here = [path for path in networks if path and not is_id(path)]
+    for path in (*added, *here, *settings.vae, settings.preview_vae, settings.upscaler):
         if path and not path.exists():
             raise BadCheckpoint(f"{path} does not exist")

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from msd.conversion.sources.checkpoint import Checkpoint
-from msd.conversion.sources.component_weights import stored_tensors
 from msd.conversion.sources.compvis.control import HINT, WRAPPER, control_tensors
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.stated_control import as_stated
-from msd.conversion.sources.diffusers import CONFIG, INDEX, config_beside, read_json
+from msd.conversion.sources.diffusers import CONFIG, config_beside, network_in
 from msd.conversion.sources.hub import is_id, local_controlnet
 from msd.conversion.sources.other_formats import remedy_for_address
 from msd.conversion.sources.two_names import require_equal_without
@@ -165,9 +164,8 @@ def _opened(path: Path, part: Part) -> _ControlNet:
     if not path.is_dir():
         tensors, settings = _named_by_diffusers(path), config_beside(path, part)
         return _ControlNet(settings, tensors, (*([path.with_name(CONFIG)] if settings else []), path))
-    folder = path / "controlnet" if (path / INDEX).is_file() else path
-    settings, stored = read_json(folder, CONFIG), stored_tensors(folder, part.stem)
-    return _ControlNet(settings, stored.tensors, (folder / CONFIG, *stored.files), stored.remark)
+    settings, stored, files = network_in(path, "controlnet", part.stem)
+    return _ControlNet(settings, stored.tensors, files, stored.remark)
 
 
 def _named_by_diffusers(path: Path) -> Mapping[str, Weights]:

@@ -190,6 +190,16 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
     return config
 
 
+def network_in(path: Path, within: str, stem: str) -> tuple[dict[str, Any], StoredTensors, tuple[Path, ...]]:
+    """Return settings, tensors and files of a network in a folder that diffusers wrote.
+
+    It is the network's own folder, or a whole checkpoint, which has it in `within`. Raises BadCheckpoint.
+    """
+    folder = path / within if (path / INDEX).is_file() else path
+    settings, stored = read_json(folder, CONFIG), stored_tensors(folder, stem)
+    return settings, stored, (folder / CONFIG, *stored.files)
+
+
 def config_beside(path: Path, part: Part) -> dict[str, Any] | None:
     """Return the config.json beside the file of a component that diffusers named, None where there is none.
 

@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from msd.conversion.sources.component_weights import best_files
 from msd.conversion.sources.diffusers import (
+    CONFIG,
     DISTILLATION,
     INDEX,
     SCHEDULER,
@@ -43,7 +44,7 @@ MOVED = {
 
 Sources: github.com/huggingface/diffusers, issue 12874; github.com/huggingface/optimum-habana, 2363.
 """
-CONFIG, CONTROLNET, UNET = "config.json", "ControlNetModel", "UNet2DConditionModel"
+CONTROLNET, UNET = "ControlNetModel", "UNet2DConditionModel"
 SECONDS = 30.0
 """How long the hub may take to list a model's files."""
 
@@ -98,7 +99,7 @@ def needed_files(files: Iterable[str]) -> list[str]:
     wanted |= {f"{folder}/{name}" for folder in tokenizers for name in TOKENIZER_FILES}
     for folder, part in parts.items():
         inside = [PurePosixPath(file).name for file in there if str(PurePosixPath(file).parent) == folder]
-        wanted |= {f"{folder}/{name}" for name in ("config.json", *best_files(inside, part.stem))}
+        wanted |= {f"{folder}/{name}" for name in (CONFIG, *best_files(inside, part.stem))}
     return sorted(wanted & there)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.diffusers import CONFIG
 from msd.graph.ir.weights import Weights
 from msd.models.networks import Configs
 
@@ -37,6 +38,19 @@ def with_networks(
     )
 
 
+def unwrapped(
+    tensors: Mapping[str, Weights], wrappers: Sequence[str], known: Sequence[str]
+) -> Mapping[str, Weights]:
+    """Return the tensors without the prefix, one of `wrappers`, that a network's have in some files.
+
+    It is the first below which a file has one of the `known` names.
+    """
+    for prefix in wrappers:
+        if any(prefix + name in tensors for name in known):
+            return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+    return tensors
+
+
 def _own_files(checkpoint: Checkpoint, replaced: Sequence[str]) -> dict[str, Path]:
     """Return the checkpoint's files without those that only the components to be replaced need."""
     old = {file for name in replaced for file in checkpoint.weight_files.get(name, ())}
@@ -44,7 +58,7 @@ def _own_files(checkpoint: Checkpoint, replaced: Sequence[str]) -> dict[str, Pat
     needed = {file for name in remaining for file in checkpoint.weight_files[name]}
     own = {checkpoint.family.component(n).part.folder for n in remaining if n not in checkpoint.replaced}
     folders = {checkpoint.family.component(name).part.folder for name in replaced} - own
-    old |= {f"{folder}/config.json" for folder in folders}
+    old |= {f"{folder}/{CONFIG}" for folder in folders}
     return {name: path for name, path in checkpoint.files.items() if name in needed or name not in old}
 
 

@@ -14,13 +14,12 @@ from typing import Any
 
 from msd.conversion.few_steps import FewSteps, few_steps_told
 from msd.conversion.sources.checkpoint import Checkpoint
-from msd.conversion.sources.component_weights import stored_tensors
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.unet import unet_tensors
-from msd.conversion.sources.diffusers import CONFIG, INDEX, config_beside, read_json, tensors_of
+from msd.conversion.sources.diffusers import CONFIG, config_beside, network_in, tensors_of
 from msd.conversion.sources.hub import local_unet
 from msd.conversion.sources.other_formats import remedy_for_address
-from msd.conversion.sources.replacement import with_networks
+from msd.conversion.sources.replacement import unwrapped, with_networks
 from msd.conversion.sources.two_names import require_equal_without
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint, BadConfig
@@ -92,19 +91,18 @@ def _opened(path: Path, part: Part) -> _UNet:
 
 def _folder(path: Path, part: Part, name: str) -> _UNet:
     """Return the U-Net in a folder that diffusers wrote: its own, or one of a whole checkpoint."""
-    folder = path / part.folder if (path / INDEX).is_file() else path
-    settings, stored = read_json(folder, CONFIG), stored_tensors(folder, part.stem)
+    settings, stored, files = network_in(path, part.folder, part.stem)
     if FIRST not in stored.tensors:
         raise BadCheckpoint(f"{path} is no U-Net; give {KINDS}")
-    files = {file.relative_to(path).as_posix(): file for file in (folder / CONFIG, *stored.files)}
+    shown = {file.relative_to(path).as_posix(): file for file in files}
     tensors = tensors_of(str(path), part, stored.tensors)
-    return _UNet(settings, tensors, files, few_steps_told(name, {}), remark=stored.remark)
+    return _UNet(settings, tensors, shown, few_steps_told(name, {}), remark=stored.remark)
 
 
 def _file(path: Path, part: Part) -> _UNet:
     contents, where = read_contents(path), str(path)
     require_equal_without(where, contents.tensors, WRAPPERS)
-    tensors, files = _unwrapped(contents.tensors), {path.name: path}
+    tensors, files = unwrapped(contents.tensors, WRAPPERS, (COMPVIS, FIRST)), {path.name: path}
     told = few_steps_told(path.stem, contents.metadata)
     if COMPVIS in tensors:
         return _UNet(None, unet_tensors(NetworkTensors.of(where, tensors, "")), files, told)
@@ -114,14 +112,6 @@ def _file(path: Path, part: Part) -> _UNet:
     if settings is not None:
         files = {CONFIG: path.with_name(CONFIG), **files}
     return _UNet(settings, tensors_of(where, part, tensors), files, told)
-
-
-def _unwrapped(tensors: Mapping[str, Weights]) -> Mapping[str, Weights]:
-    """Return the tensors without a prefix that all of a U-Net's have in some files."""
-    for prefix in WRAPPERS:
-        if any(prefix + name in tensors for name in (COMPVIS, FIRST)):
-            return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-    return tensors
 
 
 def _config_by_shapes(tensors: Mapping[str, Weights], checkpoint: Checkpoint) -> UNetConfig:
@@ -137,7 +127,7 @@ def _config_by_shapes(tensors: Mapping[str, Weights], checkpoint: Checkpoint) ->
 def _require_same(tensors: Mapping[str, Weights], own: Mapping[str, Weights]) -> None:
     """Refuse another U-Net than the checkpoint's own, which a file without a configuration does not tell."""
     remedy = "; a config.json beside diffusion_pytorch_model.safetensors, as diffusers saves it, would tell"
-    differing = [name for name in (own.keys() ^ tensors.keys()) - {GUIDANCE}]
+    differing = (own.keys() ^ tensors.keys()) - {GUIDANCE}
     if differing:
         shown = ", ".join(sorted(differing)[:MOST_SHOWN])
         more = f" and {len(differing) - MOST_SHOWN} more" if len(differing) > MOST_SHOWN else ""

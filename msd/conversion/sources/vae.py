@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from msd.conversion.sources.checkpoint import Checkpoint
-from msd.conversion.sources.component_weights import stored_tensors
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.stated_vae import read_stated_vae
 from msd.conversion.sources.compvis.vae import decoder_tensors, encoder_tensors, vae_settings
-from msd.conversion.sources.diffusers import CONFIG, INDEX, config_beside, read_json, tensors_of
-from msd.conversion.sources.replacement import with_networks
+from msd.conversion.sources.diffusers import CONFIG, config_beside, network_in, tensors_of
+from msd.conversion.sources.replacement import unwrapped, with_networks
 from msd.conversion.sources.tiny import is_tiny, named_by_diffusers, tiny_settings
 from msd.conversion.sources.two_names import require_equal_without
 from msd.conversion.sources.vae_shapes import settings_by_shapes
@@ -140,9 +139,7 @@ def _opened(path: Path, part: Part, checkpoint: Checkpoint) -> _Vae:
 
 def _folder(path: Path, part: Part) -> _Vae:
     """Return the autoencoder in a folder that diffusers wrote: its own, or one of a whole checkpoint."""
-    folder = path / "vae" if (path / INDEX).is_file() else path
-    settings, stored = read_json(folder, CONFIG), stored_tensors(folder, part.stem)
-    files = (folder / CONFIG, *stored.files)
+    settings, stored, files = network_in(path, "vae", part.stem)
     shown = {f"{path.absolute().name}/{file.relative_to(path).as_posix()}": file for file in files}
     return _Vae(where=str(path), settings=settings, tensors=stored.tensors, files=shown, remark=stored.remark)
 
@@ -155,7 +152,7 @@ def _file(path: Path, scaling_factor: float, own: float) -> _Vae:
     """
     contents, where = read_contents(path), str(path)
     require_equal_without(where, contents.tensors, (*WRAPPERS, FIRST))
-    tensors, files = _unwrapped(contents.tensors), {path.name: path}
+    tensors, files = unwrapped(contents.tensors, WRAPPERS, (COMPVIS, DIFFUSERS)), {path.name: path}
     if is_tiny(tensors):
         tensors = named_by_diffusers(where, tensors)
         return _Vae(where, tiny_settings(where, tensors), tensors, files)
@@ -171,11 +168,3 @@ def _file(path: Path, scaling_factor: float, own: float) -> _Vae:
         kept = ("norm_num_groups", *(["scaling_factor"] if stated.scale is None else []))
         return _Vae(where, settings, tensors, files, remark=stated.remark(own), kept=kept)
     raise BadCheckpoint(f"{path} is no autoencoder; give {KINDS}")
-
-
-def _unwrapped(tensors: Mapping[str, Weights]) -> Mapping[str, Weights]:
-    """Return the tensors without a prefix that all of an autoencoder's have in some files."""
-    for prefix in WRAPPERS:
-        if any(prefix + name in tensors for name in (COMPVIS, DIFFUSERS)):
-            return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-    return tensors
