@@ -92,12 +92,14 @@ def test_memory_of_this_process_and_of_its_children_is_sampled(tmp_path: Path) -
     assert [sample.at for sample in memory] == sorted(sample.at for sample in memory)
 
 
-def test_the_sampler_ends_with_the_recording() -> None:
+def test_the_sampler_and_its_file_end_with_the_recording() -> None:
     with TimelineRecorder("resident") as recorder:
         assert recorder._sampler is not None
+        assert recorder._samples is not None
         pid = recorder._sampler.pid
         assert memory_sampler.resident(pid)
     assert not memory_sampler.resident(pid)
+    assert recorder._samples.closed
 
 
 def test_the_sampler_ends_when_its_parent_is_killed() -> None:

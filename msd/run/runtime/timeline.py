@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +96,7 @@ class TimelineRecorder:
         self._start = perf_counter()
         self._ended: float | None = None
         self._events: list[Event] = []
+        self._memory: tuple[Sample, ...] = ()
         self._samples: IO[str] | None = None
         self._sampler: subprocess.Popen[bytes] | None = None
 
@@ -114,8 +115,12 @@ class TimelineRecorder:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended = perf_counter()
-        if self._sampler is not None:
-            self._sampler.communicate()
+        assert self._sampler is not None, "a recording that ends has begun"
+        assert self._samples is not None
+        self._sampler.communicate()
+        with self._samples as samples:
+            samples.seek(0)
+            self._memory = self._samples_in(samples)
 
     @contextmanager
     def watch(self, component: str, activity: Activity) -> Iterator[list[Phase]]:
@@ -131,16 +136,16 @@ class TimelineRecorder:
     @property
     def timeline(self) -> Timeline:
         """The recording so far; it has memory once the recording has ended."""
-        ended = self._ended or perf_counter()
-        memory = self._memory(ended) if self._ended else ()
-        return Timeline(self.execution, round(ended - self._start, 4), tuple(self._events), memory)
+        return Timeline(self.execution, round(self._seconds, 4), tuple(self._events), self._memory)
 
-    def _memory(self, ended: float) -> tuple[Sample, ...]:
-        assert self._samples is not None, "a recording that has ended has begun"
-        self._samples.seek(0)
-        rows = (line.split() for line in self._samples)
+    @property
+    def _seconds(self) -> float:
+        return (self._ended or perf_counter()) - self._start
+
+    def _samples_in(self, lines: Iterable[str]) -> tuple[Sample, ...]:
+        rows = (line.split() for line in lines)
         samples = [Sample(round(float(r[0]) - self._start, 4), int(r[1]), int(r[2])) for r in rows]
-        return without_plateaus([sample for sample in samples if sample.at <= ended - self._start])
+        return without_plateaus([sample for sample in samples if sample.at <= self._seconds])
 
 
 def without_plateaus(samples: Sequence[Sample]) -> tuple[Sample, ...]:
