@@ -32,8 +32,8 @@ def run(folder: Path, printed: dict[str, str], failing: str = "") -> tuple[int, 
 def test_the_last_line_counts_the_tests_of_both_parts(tmp_path: Path) -> None:
     code, made, lines = run(tmp_path, {"test": QUICK, "test-rest": REST})
     assert made[0] == "setup"
-    assert {*made[1:3]} == {"check", "test-python"}
-    assert made[3:] == ["test", "test-rest"]
+    assert {*made[1:4]} == {"check", "test-python", "test"}
+    assert made[4:] == ["test-rest"]
     assert (code, lines[-1]) == (0, "7 passed, 0 failed, 1 skipped")
 
 
@@ -42,6 +42,12 @@ def test_a_failure_is_named_and_the_others_run(failing: str, tmp_path: Path) -> 
     code, made, lines = run(tmp_path, {"test": REST, "test-rest": REST}, failing)
     assert len(made) == 5
     assert (code, lines[-2:]) == (1, [f"make {failing} failed", "8 passed, 0 failed"])
+
+
+def test_what_the_check_said_is_repeated_at_the_end(tmp_path: Path) -> None:
+    _, _, lines = run(tmp_path, {"check": "a type is wrong", "test": QUICK, "test-rest": REST}, "check")
+    assert "a type is wrong" in lines[-8:]
+    assert lines.count("a type is wrong") == 2
 
 
 def test_failures_and_errors_are_failed(tmp_path: Path) -> None:
