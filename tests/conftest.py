@@ -32,7 +32,10 @@ from tests.stand_in import write_bundle
 
 SELDOM = 100_000, 20, 20
 """Garbage is collected rarely: each collection looks at all that torch and TensorFlow hold."""
+MANY = 100
+"""So many new modules are a library, which collections need not look at."""
 SELECTION = pytest.StashKey[Selection]()
+LOADED = pytest.StashKey[int]()
 STRUCTURES = Path(__file__).parents[1] / "build/tests/structures"
 """Traced structures of earlier runs."""
 GOLDEN = Path(__file__).parent / "golden"
@@ -84,14 +87,24 @@ def pytest_configure_node(node: Any) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Begin no test after the time that is set for all, and each with the same random numbers.
 
     What torch draws without a seed would depend on which tests a process ran before.
     """
     require_time()
+    if is_worker(item.config):
+        pass_over_libraries(item.config)
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
+
+
+def pass_over_libraries(config: pytest.Config) -> None:
+    """Let collections of garbage pass over what TensorFlow and torch hold, which takes a second."""
+    if len(sys.modules) >= config.stash.get(LOADED, 0) + MANY:
+        config.stash[LOADED] = len(sys.modules)
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_sessionfinish() -> None:

@@ -31,10 +31,13 @@ def cycle() -> weakref.ref[Link]:
 
 @pytest.fixture(autouse=True)
 def _collector() -> Iterator[None]:
-    was_enabled = gc.isenabled()
+    was_enabled, was_frozen = gc.isenabled(), gc.get_freeze_count() > OWN
     gc.disable()
+    gc.unfreeze()
     yield
     gc.unfreeze()
+    if was_frozen:
+        gc.freeze()
     (gc.enable if was_enabled else gc.disable)()
 
 

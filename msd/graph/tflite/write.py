@@ -41,6 +41,9 @@ _OVER_READ = 64
 ROOM = 1 << 26
 """The most bytes of constants that are being read or wait to be written; a single one may have more."""
 
+FEW = 1 << 18
+"""So few bytes of constants are written before a thread has started."""
+
 BATCH = 16
 """How many small constants a thread reads at a time."""
 
@@ -231,7 +234,7 @@ class _Writer:
         inside_first = sorted(range(len(self.buffers)), key=self.outside.__getitem__)
         filled = [number for number in inside_first if self.buffers[number].bytes]
         tasks = [(self.buffers[n].room, self.buffers[n].load) for n in filled]
-        stored = in_order(tasks, threads, room)
+        stored = in_order(tasks, threads if self.total > FEW else 1, room)
         for number in filled:
             self._write_buffer(file, structure, number, *next(stored))
             done += self.buffers[number].bytes
@@ -266,7 +269,8 @@ def _small_values(model: Model, threads: int) -> dict[Weights, Array]:
     small = list(dict.fromkeys(data for data in plain if data.size <= SMALL))
     batches = [small[i : i + BATCH] for i in range(0, len(small), BATCH)]
     tasks = [(0, partial(_load_all, batch)) for batch in batches]
-    return {data: values for batch in in_order(tasks, threads, 1) for data, values in batch}
+    loaded = in_order(tasks, threads if len(tasks) > 1 else 1, 1)
+    return {data: values for batch in loaded for data, values in batch}
 
 
 def _load_all(batch: Sequence[Weights]) -> list[tuple[Weights, Array]]:
