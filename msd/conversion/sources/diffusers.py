@@ -11,6 +11,7 @@ from typing import Any
 from msd.bundle import ImageDefaults
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.component_weights import StoredTensors, has_weights, stored_tensors
+from msd.conversion.sources.old_size import with_usual_size
 from msd.conversion.sources.other_formats import INSTEAD, format_of_pipeline
 from msd.conversion.sources.two_names import by_new_names
 from msd.errors import BadCheckpoint
@@ -56,6 +57,8 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
     present = [part for part, needed in folders.items() if needed or (folder / part).is_dir()]
     parsed = {part: read_json(folder, f"{part}/config.json") for part in present}
     _refuse_masks(family, parsed)
+    denoiser = family.denoiser.part.folder
+    parsed[denoiser], sized = with_usual_size(f"{denoiser}/{CONFIG}", parsed[denoiser])
     stored = dict(_stored(folder, family, parsed))
     configs = read_configs(family, parsed, absent={*family.names} - {*stored})
     tokenizers = {name: _tokenizer(folder / name) for name in family.tokenizers}
@@ -82,7 +85,7 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
         weight_files={
             name: tuple(_inside(folder, path) for path in each.files) for name, each in stored.items()
         },
-        remarks=(*dict.fromkeys(each.remark for each in stored.values() if each.remark), *chosen),
+        remarks=(*dict.fromkeys(each.remark for each in stored.values() if each.remark), *sized, *chosen),
     )
 
 

@@ -18,6 +18,7 @@ from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.unet import unet_tensors
 from msd.conversion.sources.diffusers import CONFIG, config_beside, network_in, tensors_of
 from msd.conversion.sources.hub import local_unet
+from msd.conversion.sources.old_size import with_usual_size
 from msd.conversion.sources.other_formats import remedy_for_address
 from msd.conversion.sources.replacement import unwrapped, with_networks
 from msd.conversion.sources.two_names import require_equal_without
@@ -62,12 +63,13 @@ def replace_unet(checkpoint: Checkpoint, path: Path | None) -> Checkpoint:
     if checkpoint.networks != "msd":
         raise BadConfig(f"{path} cannot replace a network of {checkpoint.networks}; leave out --source")
     component = checkpoint.family.denoiser
-    opened = _opened(path, component.part)
+    opened, sized = _opened(path, component.part), tuple[str, ...]()
     try:
         if opened.settings is None:
             config = _config_by_shapes(opened.tensors, checkpoint)
         else:
-            config = read_config(component, opened.settings)
+            settings, sized = with_usual_size(f"{CONFIG} of {path}", opened.settings)
+            config = read_config(component, settings)
         checkpoint.family.require_fit({**checkpoint.configs, component.name: config})
     except BadCheckpoint as error:
         raise BadCheckpoint(f"{path} does not fit {checkpoint.name}: {error}") from error
@@ -79,6 +81,7 @@ def replace_unet(checkpoint: Checkpoint, path: Path | None) -> Checkpoint:
         pruned={name: pruning for name, pruning in checkpoint.pruned.items() if name != component.name},
         few_steps=opened.few_steps,
         few_steps_by=str(path),
+        remarks=(*replaced.remarks, *sized),
     )
 
 
