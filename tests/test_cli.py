@@ -94,3 +94,18 @@ def test_another_error_keeps_its_traceback() -> None:
         raise ZeroDivisionError
 
     assert isinstance(CliRunner().invoke(fail).exception, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"), [("Unable to allocate 1 TiB", " (Unable to allocate 1 TiB)"), ("", "")]
+)
+def test_too_little_memory_is_a_sentence(said: str, shown: str) -> None:
+    @click.command(cls=Command)
+    def fail() -> None:
+        raise MemoryError(said)
+
+    done = CliRunner().invoke(fail)
+    assert done.exit_code == 1
+    assert done.stderr == (
+        f"error: there is too little memory{shown}: end other programs, or take smaller or fewer images\n"
+    )

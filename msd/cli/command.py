@@ -110,7 +110,7 @@ class Command(PlainUsage):
             raise click.UsageError(str(error), ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn an MsdError or OSError into a `Failure`, and a signal into a clean exit."""
+        """Run the command; turn an MsdError, OSError or MemoryError into a `Failure`, signals into exits."""
         try:
             _require_working_folder()
             from msd.conversion.damage import damage_named
@@ -130,6 +130,11 @@ class Command(PlainUsage):
             if problem.errno == errno.EPIPE:  # click ends quietly where nobody reads
                 raise
             raise Failure(_sentence(problem)) from problem
+        except MemoryError as problem:
+            short = f" ({problem})" if str(problem) else ""
+            raise Failure(
+                f"there is too little memory{short}: end other programs, or take smaller or fewer images"
+            ) from problem
 
 
 class LazyGroup(PlainUsage, click.Group):
