@@ -84,13 +84,6 @@ def test_what_diffusers_saves_of_each_class_is_valid(kind: str, tmp_path: Path) 
     assert BY_CLASS[kind] == name_of_kind(make_scheduler(config))
 
 
-def test_a_checkpoint_saved_with_a_dpm_solver_generates(tmp_path: Path) -> None:
-    saved = diffusers.DPMSolverMultistepScheduler(**{name: SCALED[name] for name in BETAS})
-    assert json.loads(saved.to_json_string())["variance_type"] is None
-    done = converted(checkpoint(tmp_path / "sd", json.loads(saved.to_json_string())), "--dry-run")
-    assert done.exit_code == 0, done.output
-
-
 def test_the_class_in_model_index_counts_as_in_diffusers(tmp_path: Path) -> None:
     source = checkpoint(tmp_path / "sd", OWN["unipc"], ["diffusers", "EulerDiscreteScheduler"])
     found = open_folder(source)
@@ -194,3 +187,37 @@ def test_only_stable_diffusion_s_own_pipeline_replaces_settings(
     settings = {"num_inference_steps": 4, "guidance_scale": 2.0, "output_type": "latent"}
     wanted = theirs("a red dog!", latents=nchw(start), height=16, width=24, **settings).images
     assert psnr(nhwc(wanted), found) >= 45
+
+
+def test_what_diffusers_saves_of_every_scheduler_generates(tmp_path: Path) -> None:
+    """With the default of each setting, of which minus infinity is one; converted again, it is the same."""
+    source = checkpoint(tmp_path / "sd", SCALED | {"_class_name": "DDIMScheduler"})
+    manifest = tmp_path / "out" / "manifest.json"
+    for name, kind in KINDS.items():
+        theirs = diffusers_class(kind).from_config(SCALED | {"skip_prk_steps": True})
+        theirs.save_pretrained(source / "scheduler")
+        index = json.loads((source / "model_index.json").read_text())
+        (source / "model_index.json").write_text(json.dumps({**index, "scheduler": ["diffusers", kind]}))
+        assert converted(source, "--force").exit_code == 0
+        written = manifest.stat().st_mtime_ns
+        assert converted(source).exit_code == 0
+        assert manifest.stat().st_mtime_ns == written, name
+        found = bundle_scheduler(open_bundle(tmp_path / "out")).table(4)
+        assert found == make_scheduler(dict(theirs.config), name).table(4), name
+
+
+def test_a_bundle_with_an_infinity_of_diffusers_opens(tmp_path: Path) -> None:
+    """Conversions before wrote it as diffusers does, and its manifest has the largest number."""
+    source = checkpoint(tmp_path / "sd", {"_class_name": "DPMSolverMultistepScheduler", **SCALED})
+    assert converted(source).exit_code == 0
+    for path, place, limit in (
+        ("scheduler/scheduler_config.json", (), "-Infinity"),
+        ("manifest.json", ("scheduler",), "-1.7976931348623157e+308"),
+    ):
+        contents = json.loads((tmp_path / "out" / path).read_text())
+        (contents[place[0]] if place else contents)["lambda_min_clipped"] = float(limit)
+        (tmp_path / "out" / path).write_text(json.dumps(contents))
+        assert limit in (tmp_path / "out" / path).read_text()
+    assert bundle_scheduler(open_bundle(tmp_path / "out")).table(4) == make_scheduler(SCALED, "dpm++").table(
+        4
+    )

@@ -16,6 +16,7 @@ from msd.conversion.few_steps import FewSteps, few_steps_named
 from msd.conversion.settings import Settings
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadConfig
+from msd.files import schema
 from msd.run.runtime.diffusion import Diffusion
 from msd.run.runtime.scheduler import BY_CLASS, SCHEDULERS, make_scheduler, parse_name
 
@@ -56,12 +57,12 @@ def scheduled(checkpoint: Checkpoint, settings: Settings) -> Checkpoint:
     """Return the checkpoint with the scheduler that is asked for, or that its file's name tells.
 
     What a name tells is said, and so is what an adapter's name asks for: it does not decide, for it may be
-    one of several. Raises what `scheduler_config` does.
+    one of several. Numbers are those that JSON has, and so the manifest. Raises what `scheduler_config` does.
     """
     kind = few_steps_of(checkpoint, settings)
     choice = kind.scheduler if kind else settings.scheduler
     remarks = tuple(_told(checkpoint, kind) if settings.scheduler is None else ())
-    scheduler = scheduler_config(checkpoint.scheduler, choice)
+    scheduler = schema.to_json(scheduler_config(checkpoint.scheduler, choice))
     if kind and kind.prediction:
         scheduler["prediction_type"] = kind.prediction
     return replace(checkpoint, scheduler=scheduler, remarks=(*checkpoint.remarks, *remarks))

@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from msd.errors import BadBundle
-from msd.files import bounded
+from msd.files import bounded, schema
 
 
 def require_stated(path: Path, stated: Mapping[str, Any]) -> None:
     """Raise BadBundle where the object in a file is not the one that is stated, as when one was edited.
 
-    Where there is no file, or nothing is stated, nothing can differ.
+    Where there is no file, or nothing is stated, nothing can differ. An infinity in the file, as diffusers
+    writes it, is the largest number of the manifest.
     """
     if not stated or not path.is_file():
         return
     try:
-        held = bounded.read_json(path)
+        held = schema.to_json(bounded.read_json(path))
     except (OSError, ValueError) as error:
         raise BadBundle(f"cannot read {path}: {error}") from error
     if not isinstance(held, dict):

@@ -7,6 +7,7 @@ after Lin et al. (2023, arXiv 2305.08891), algorithm 1. Rounded as diffusers' sc
 from __future__ import annotations
 
 import math
+import sys
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -25,6 +26,8 @@ MAX_BETA = 0.999
 MOST_TIMESTEPS = 10_000
 LARGEST = 1e6
 """The largest number of a configuration."""
+NO_LIMIT = -sys.float_info.max
+"""What a manifest has for minus infinity, diffusers' `lambda_min_clipped` of its DPM-Solvers."""
 LEAST_ALPHA = 2.0**-24
 """The substitute for an alpha of zero in sigmas: without it, the first sigma would be infinite."""
 
@@ -100,7 +103,8 @@ class Diffusion:
 def settings_in(kind: type, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of `config` that are fields of the dataclass `kind`, but for a `Diffusion`.
 
-    Raises BadConfig for a value of another type than the field's, and for numbers beyond ±`LARGEST`.
+    Raises BadConfig for a value of another type than the field's, and for numbers beyond ±`LARGEST`, but for
+    minus infinity.
     """
     types = typing.get_type_hints(kind)
     present = [
@@ -113,7 +117,7 @@ def settings_in(kind: type, config: Mapping[str, Any]) -> dict[str, Any]:
     except ValueError as problem:
         raise BadConfig(str(problem)) from problem
     for name, value in values.items():
-        if isinstance(value, int | float) and not (abs(value) <= LARGEST or value == -math.inf):
+        if isinstance(value, int | float) and not (abs(value) <= LARGEST or value <= NO_LIMIT):
             raise BadConfig(f"{name} is {value:g}; a number up to {LARGEST:g} was expected")
     return values
 
