@@ -18,6 +18,7 @@ from msd.cli.convert import convert as command
 from msd.compress.calibration.generated_inputs import Calibration, record_inputs
 from msd.compress.encoding.recipe import Line, Recipe, find_recipe
 from msd.compress.pruning.settings import Pruning, UnitShare
+from msd.compress.rounding.rounding import Rounding
 from msd.conversion.convert import Settings, convert, plan
 from msd.errors import BadCalibration, BadConfig, OutputExists
 from msd.graph import tflite
@@ -125,6 +126,13 @@ def test_two_sizes_have_the_same_integers(
         assert tensor.quant is not None
         assert other.quant is not None
         assert np.array_equal(tensor.quant.scale, other.quant.scale)
+
+
+def test_a_network_that_has_nothing_to_round_is_not_run(demo_float: Path, tmp_path: Path) -> None:
+    """It was, and once for each size, on the inputs of the first."""
+    graph = tflite.read(demo_float / "vae_decoder.tflite").main
+    of_another_size = [{"latent": np.zeros((1, 2, 2, 4), np.float32)}]
+    assert Rounding(of_another_size, tmp_path).apply(graph, {}) == {}
 
 
 def test_a_calibration_decides_what_a_file_is(

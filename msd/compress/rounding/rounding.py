@@ -49,7 +49,7 @@ class Rounding:
         """
         wanted = {op: lines[op.operands[1]] for op in graph.ops if _is_rounded(op, lines)}
         keys = {op: _key(op) for op in wanted}
-        if not self.layers:
+        if wanted and not self.layers:
             self._round(graph, wanted, keys, on_layer)
         encoders = {}
         for op, key in keys.items():
