@@ -11,6 +11,7 @@ import pytest
 
 from msd.conversion.sources.diffusers import open_folder
 from msd.conversion.sources.unet import replace_unet
+from msd.train.distill.networks import open_networks
 from tests import checkpoints
 from tests.late import diffusers
 
@@ -57,3 +58,11 @@ def test_another_unet_s_size_too(saved: Path, tmp_path: Path) -> None:
         f"config.json of {other} says sample_size = 32, as diffusers 0.6.0 saved it by mistake: 64 is taken,"
         " as in diffusers",
     )
+
+
+@pytest.mark.parametrize(("size", "saved_again"), [(32, 64), (None, None), ([8, 16], [8, 16])])
+def test_a_student_is_of_that_size_too(size: Any, saved_again: Any, saved: Path, tmp_path: Path) -> None:
+    """Its own config.json is of a newer version, by which nothing would correct it."""
+    networks = open_networks(edited(saved, tmp_path / "old", size, "0.8.1"), "cpu")
+    assert networks.latent_shape == (4, *(size if isinstance(size, list) else (64, 64)))
+    assert networks.unet.config.sample_size == saved_again

@@ -13,8 +13,10 @@ import torch
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.diffusers import open_folder, read_json
 from msd.conversion.sources.formats import require_index
+from msd.conversion.sources.old_size import with_usual_size
 from msd.errors import BadCheckpoint
 from msd.models.families import Component
+from msd.models.families.stable_diffusion import UNET
 from msd.models.networks import size_of
 from msd.run.runtime.diffusion import Diffusion
 from msd.train.distill.conditioning import Conditioning
@@ -44,8 +46,7 @@ class Networks:
     @property
     def latent_shape(self) -> tuple[int, int, int]:
         """Channels, rows and columns of one image's latents."""
-        side = self.unet.config.sample_size
-        rows, columns = (side, side) if isinstance(side, int) else side
+        rows, columns = self.checkpoint.configs[self.checkpoint.family.denoiser.name].size
         return self.unet.config.in_channels, rows, columns
 
     def token_ids(self, prompts: Sequence[str]) -> Any:
@@ -125,7 +126,10 @@ def require_plain(folder: Path, unet: Mapping[str, Any], vae: Mapping[str, Any])
 
 
 def _config(folder: Path, component: Component) -> dict[str, Any]:
-    return read_json(folder, f"{component.part.folder}/config.json")
+    """Return the settings of a component; a U-Net has the size that diffusers' pipelines give it."""
+    where = f"{component.part.folder}/config.json"
+    settings = read_json(folder, where)
+    return with_usual_size(where, settings)[0] if component.name == UNET.name else settings
 
 
 def _module(checkpoint: Checkpoint, folder: Path, component: Component) -> Any:
