@@ -38,6 +38,7 @@ from msd.run.runners.runner import Conditions, ProcessMemory
 from msd.run.runners.timings import MOST, Effort, interleaved, summarise
 from scripts.figures import WRITTEN, read_figures
 from tests import tiny_models
+from tests.app_bundles import write_bundle
 from tests.json_schema import violations
 from tests.old_runtime import needs_old_runtime
 from tests.stand_in import choose_scheduler
@@ -191,6 +192,28 @@ def test_a_picture_takes_all_runs_of_its_scheduler(bundle_folder: Path, tmp_path
     assert found.seconds == pytest.approx(2 * (0.5 + 19 * 3.0) + 7.0)
 
 
+def test_a_picture_is_without_what_only_some_ask_for_which_is_said(tmp_path: Path) -> None:
+    bundle = open_bundle(write_bundle(tmp_path / "all", encoder=True, controls=("canny",), upscaler=True))
+    seconds = {"text_encoder": 0.5, "unet": 3.0, "vae_decoder": 7.0}
+    measured = [measurement(name, seconds.get(name, 99.0)) for name in bundle.manifest.components]
+    found = image_time(bundle, "litert-cpu", measured, 10, None)
+    assert found is not None
+    assert (found.encoding, found.step, found.decoding) == (1.0, 6.0, 7.0)
+    assert found.beside == ("vae_encoder", "controlnet_canny", "upscaler")
+    said = replace(example(), bundles=(replace(benched("ours", 0.25), wholes=(found, found)),))
+    (sentence,) = (remark for remark in remarks(said) if remark.startswith("ours: "))
+    assert sentence.endswith("only where it is asked for: VAE encoder, ControlNet canny, upscaler")
+    assert not any(remark.startswith("ours: ") for remark in remarks(example()))
+
+
+def test_an_inpainting_picture_has_its_image_encoded(tmp_path: Path) -> None:
+    bundle = open_bundle(write_bundle(tmp_path / "paints", encoder=True, inpaints=True))
+    measured = [measurement(name, 1.0) for name in bundle.manifest.components]
+    found = image_time(bundle, "litert-cpu", measured, 10, None)
+    assert found is not None
+    assert (found.encoding, found.beside) == (3.0, ())
+
+
 def test_the_pipeline_really_generates_an_image(bundle_folder: Path) -> None:
     drawn = generate_timed(open_bundle(bundle_folder), engine("litert-cpu"), 3, "sequential")
     assert (drawn.steps, len(drawn.step_seconds), drawn.execution) == (3, 3, "sequential")
@@ -283,6 +306,8 @@ def test_the_schema_in_the_documents_is_this_one() -> None:
 def test_stored_results_are_of_this_form(path: Path) -> None:
     stored = schema.load(Benchmark, path, 1, "a benchmark")
     facts = {name: value for name, value in read_figures(path).items() if name != WRITTEN}
+    for image in (each for bundle in facts["bundles"] for each in bundle["wholes"]):
+        image.setdefault("beside", [])
     assert json.loads(dump_benchmark(stored)) == {"date": "", "code": "", **facts}
 
 

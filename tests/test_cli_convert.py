@@ -143,6 +143,20 @@ def test_a_rewrite_can_be_switched_off(source: Path, tmp_path: Path) -> None:
     assert "GELU" in {op.kind for op in tflite.read(tmp_path / "out" / "text_encoder.tflite").main.ops}
 
 
+def test_networks_that_a_forced_conversion_removes_are_said(source: Path, tmp_path: Path) -> None:
+    """Only with it are they removed, and only where the folder's other networks are replaced too."""
+    out, smaller = tmp_path / "out", ("--recipe", "float16", "--force")
+    assert run(source, "-o", out, "--also", "vae_encoder").exit_code == 0
+    kept = run(source, "-o", out, "--force")
+    assert (kept.exit_code, (out / "vae_encoder.tflite").exists()) == (0, True)
+    assert "no longer in" not in kept.stderr
+    removed = run(source, "-o", out, *smaller, "--json")
+    assert (removed.exit_code, (out / "vae_encoder.tflite").exists()) == (0, False)
+    assert f"warning: no longer in {out}, for this conversion" in removed.stderr
+    assert "as the one before did: vae_encoder.tflite\n" in removed.stderr
+    assert "remarks" not in json.loads(removed.stdout)["conversion"]
+
+
 def test_existing_results_are_kept_unless_forced(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()

@@ -120,13 +120,32 @@ def test_other_apps_get_the_same_files_and_manifest(folder: Path, tmp_path: Path
     assert app.load_manifest(models / app.NAME) == app.describe(open_bundle(folder), (6,), guidance=3.0)
     done = subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=models, check=False)
     assert done.returncode == 0
+    assert "the licence of the weights is unknown; --licence puts it into README.md" in result.stderr
     text = (out / "README.md").read_text()
+    assert "on the GPU.\n" in text
     assert "48×32 pixels" in text
     assert "unknown; the checkpoint does not say" in text
     assert "$" not in text
     again = run("export-files", folder, "-o", out)
     assert (again.exit_code, "is an earlier export" in again.stderr) == (1, True)
     assert run("export-files", folder, "-o", out, "--force").exit_code == 0
+
+
+def test_what_the_delegate_refuses_of_other_apps_files_is_said(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are written all the same: an app of the user's own may run them on the CPU."""
+
+    def refuse_the_last(path: Path) -> None:
+        if path.name == "vae_decoder.tflite":
+            raise DelegateFailed(f"The GPU delegate refuses {path}")
+
+    monkeypatch.setattr(model_files, "require_supported", refuse_the_last)
+    result = run("export-files", folder, "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert f"warning: The GPU delegate refuses {folder / 'vae_decoder.tflite'}\n" in result.stderr
+    text = (tmp_path / "out/README.md").read_text()
+    assert "on the GPU, but for vae_decoder.tflite, which the GPU delegate refuses." in text
 
 
 def test_other_apps_files_are_told_to_programs(folder: Path, tmp_path: Path) -> None:

@@ -329,6 +329,7 @@ def test_an_images_time_is_without_it(small: Bundle) -> None:
     found = image_time(small, "litert-cpu", measured, 10, None)
     assert found is not None
     assert found.encoding == pytest.approx(2 * seconds["text_encoder"])
+    assert found.beside == (NAME,)
 
 
 @pytest.mark.parametrize("platform", ["android", "ios"])

@@ -106,11 +106,15 @@ def export_files(request: ExportRequest, as_json: bool) -> None:
         licence = keep_earlier(output, "files", force, ("licence",))["licence"]
         manifest = describe(picked, **request.offer(licence))
         with copy_progress() as on_progress:
-            export.export_files(picked, output, manifest, force, on_progress)
+            refusals = export.export_files(picked, output, manifest, force, on_progress)
+    for why in refusals.values():
+        say(f"warning: {why}", err=True)
     if as_json:
         files = [file.name for file in manifest.files]
         say_json(json.dumps({"output": str(output), "model": manifest.model, "files": files}))
         return
+    if manifest.weights.licence is None:
+        say("the licence of the weights is unknown; --licence puts it into README.md", err=True)
     say(f"{output}: README.md says how to include it", err=True)
 
 

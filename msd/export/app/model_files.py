@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from msd.bundle import Bundle
-from msd.errors import BadBundle
+from msd.errors import BadBundle, DelegateFailed
 from msd.export.app.manifest import AppManifest, ModelFile, write_manifest
 from msd.files.verified_copy import OnProgress, copy_verified
 from msd.run.runners.backends.litert_gpu import require_supported
@@ -24,6 +24,20 @@ def networks(manifest: AppManifest) -> tuple[ModelFile, ...]:
                 f"{file.name!r} is not a valid file name in an app; it should look like unet.tflite"
             )
     return models
+
+
+def refused_by_gpu(bundle: Bundle, manifest: AppManifest) -> dict[str, str]:
+    """Return by file name why LiteRT's GPU delegate does not support a network, a sentence each.
+
+    Raises BadModelFile for a file that is no model.
+    """
+    refusals = {}
+    for file in networks(manifest):
+        try:
+            require_supported(bundle.folder / file.name)
+        except DelegateFailed as refusal:
+            refusals[file.name] = str(refusal)
+    return refusals
 
 
 def require_gpu(bundle: Bundle, manifest: AppManifest) -> None:

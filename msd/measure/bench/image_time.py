@@ -31,7 +31,7 @@ def image_time(
     """Return the time of an image of `steps` steps; None unless all of its networks were measured.
 
     None also where another program calls them. The bundle's manifest decides the guidance, and without
-    `steps` their number.
+    `steps` their number. Networks that run only where they are asked for are not of it, but named beside it.
     """
     if bundle.manifest.configuration.interface:
         return None
@@ -43,14 +43,18 @@ def image_time(
     rows = Guidance.of(bundle, images.guidance).rows
     passes = -(-rows // bundle.manifest.configuration.batch)
     runs = len(bundle_scheduler(bundle).table(images.steps).steps)
+    steering = wiring.steps_with(())
+    of_all = (*wiring.of_prompts, *wiring.conditions, *steering, wiring.decoder)
+    always = {call.component for call in of_all}
     return ImageTime(
         backend=backend,
         steps=images.steps,
         encoding=passes * sum(seconds[call.component] for call in wiring.of_prompts)
         + sum(seconds[call.component] for call in wiring.conditions),
-        step=passes * sum(seconds[call.component] for call in wiring.steps) * runs / images.steps,
+        step=passes * sum(seconds[call.component] for call in steering) * runs / images.steps,
         decoding=seconds[wiring.decoder.component] * decoder_runs(bundle),
         drawn=generation,
+        beside=tuple(name for name in bundle.manifest.components if name not in always),
     )
 
 

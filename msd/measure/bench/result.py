@@ -70,7 +70,8 @@ class ImageTime:
 
     `encoding`, `step` and `decoding` are computed from the components' typical seconds: text encoding for
     all prompts that guidance needs, a step with all its runs of the U-Net, and decoding, without loading.
-    `drawn` is the measurement of an image that was generated, None without one.
+    `drawn` is the measurement of an image that was generated, None without one. `beside` names the components
+    that are not of it, for they run only where a request asks for them.
     """
 
     backend: str
@@ -79,6 +80,7 @@ class ImageTime:
     step: float
     decoding: float
     drawn: ImageGeneration | None
+    beside: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:

@@ -6,6 +6,7 @@ The layout follows Mobile Stable Diffusion (arXiv 2307.01193) and of "Speed Is A
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from msd.measure.bench.result import (
@@ -65,7 +66,17 @@ def remarks(benchmark: Benchmark) -> list[str]:
         for note in m.notes
     ]
     refusals = [refusal.why for bundle in benchmark.bundles for refusal in bundle.refusals]
-    return sentences + list(dict.fromkeys(notes + refusals))
+    beside = [sentence for bundle in benchmark.bundles for sentence in _beside(bundle)]
+    return sentences + list(dict.fromkeys(notes + beside + refusals))
+
+
+def _beside(bundle: BundleMeasurements) -> Iterator[str]:
+    """Yield what the computed time of an image is without."""
+    for names in dict.fromkeys(image.beside for image in bundle.wholes if image.beside):
+        yield (
+            f"{bundle.bundle}: the time of an image is without what runs only where it is asked for:"
+            f" {', '.join(map(title_of, names))}"
+        )
 
 
 def _tables_of(bundle: BundleMeasurements) -> list[TextTable]:
