@@ -22,6 +22,7 @@ from msd.measure.bench import run as bench_run
 from msd.measure.bench.result import Benchmark, Measurement
 from msd.run.runners import adapter
 from msd.run.runtime.execution import EXECUTIONS
+from tests.app_bundles import write_bundle
 from tests.json_schema import violations
 from tests.test_bench import measurement
 from tests.test_bench_android import settings, stand_in
@@ -83,6 +84,59 @@ def test_one_component_alone_makes_no_picture(bundle_folder: Path) -> None:
     result = run(bundle_folder, "--component", "unet", "--json")
     (bundle,) = json.loads(result.stdout)["bundles"]
     assert ([m["component"] for m in bundle["measurements"]], bundle["wholes"]) == (["unet"], [])
+
+
+@pytest.mark.usefixtures("clockwork")
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ("--component unet --steps 5", 2, "--steps does nothing where not all networks of an image are"),
+        ("--steps 1001", 1, "error: 1001 steps are impossible"),
+        ("--draw 1001", 1, "error: 1001 steps are impossible"),
+        ("--backend litert-gpu --threads 2", 2, "--threads does nothing on litert-gpu."),
+        ("--backend litert-gpu --dynamic-range", 2, "--dynamic-range does nothing on litert-gpu."),
+        ("--backend android --benchmark-binary m --draw 3", 2, "--draw does nothing on android"),
+    ],
+)
+def test_what_does_nothing_for_the_bundle_is_refused_before_anything_is_measured(
+    options: str, code: int, message: str, bundle_folder: Path
+) -> None:
+    result = run(bundle_folder, *options.split())
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert message in " ".join(result.stderr.split())
+    assert "stopped" not in result.stderr
+
+
+@pytest.mark.usefixtures("clockwork")
+def test_all_networks_by_name_make_an_images_time(bundle_folder: Path) -> None:
+    result = run(bundle_folder, *(word for name in SECONDS for word in ("--component", name)), "--steps", 5)
+    assert result.exit_code == 0, result.output
+    assert "21.5 s" in result.stdout  # 2 · 0.25 + 5 · 2 · 2 + 1
+
+
+@pytest.mark.usefixtures("clockwork")
+def test_that_no_image_is_generated_is_said(bundle_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(bundle_folder, tmp_path / "part")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["components"]["vae_decoder"]
+    manifest["calls"] = [call for call in manifest["calls"] if call["component"] != "vae_decoder"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    result = run(folder)
+    assert (result.exit_code, "an image" in result.stdout) == (0, False)
+    assert f"note: no image is generated: {folder} has no vae_decoder" in result.stderr
+
+
+@pytest.mark.usefixtures("clockwork")
+def test_networks_that_only_the_other_bundle_has_are_measured_and_said(
+    bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And both have an image's time, though one has networks that only some images run."""
+    monkeypatch.setitem(SECONDS, "vae_encoder", 9.0)
+    other = write_bundle(tmp_path / "other", encoder=True)
+    result = run(bundle_folder, "--compare", other, "--draw", 0)
+    assert result.exit_code == 0, result.output
+    assert "note: vae_encoder on litert-cpu was measured of one bundle alone" in result.stderr
+    assert "image, computed" in result.stdout
 
 
 @pytest.mark.usefixtures("clockwork")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from msd.cli.options import DAY, Decorated, LateChoice, Number, refuse_given
 from msd.errors import BadConfig
 
 if TYPE_CHECKING:
+    from msd.bundle import RunsOn
     from msd.run.runners.backend import Backend, BackendOption
 
 KINDS: Mapping[type, click.ParamType[Any]] = {
@@ -96,14 +97,13 @@ def chosen_options(names: Iterable[str], values: Mapping[str, Any]) -> dict[str,
     return options
 
 
-def refuse_unused_conditions(names: Iterable[str]) -> None:
-    """Raise UsageError where a condition, such as --threads, is given and no backend uses it."""
+def refuse_unused_conditions(names: Iterable[str], places: Collection[RunsOn] = ("gpu", "cpu")) -> None:
+    """Raise UsageError where a condition, such as --threads, is given and nothing in `places` takes it."""
     from msd.run.runners.backend import CONDITIONS
     from msd.run.runners.registry import find_backend
 
     chosen = [*map(find_backend, names)]
-    every = [*chosen, *(backend.for_cpu() for backend in chosen if backend.for_cpu)]
-    used = frozenset[str]().union(*(backend.takes for backend in every))
+    used = frozenset[str]().union(*(backend.on(place).takes for backend in chosen for place in places))
     unused = CONDITIONS - used
     refuse_given(sorted(unused), f"on {' and '.join(backend.name for backend in chosen)}")
 

@@ -22,6 +22,7 @@ from msd.cli.backend_choice import (
     options_of_backends,
     refuse_unused_conditions,
 )
+from msd.cli.bench_checks import check_conditions, check_images, refuse_alone, refuse_useless
 from msd.cli.command import CHECK_FAILED, Command, Failure, console
 from msd.cli.options import FOLDER
 from msd.cli.plain import escape, say, say_json
@@ -41,12 +42,6 @@ if TYPE_CHECKING:
 EXECUTIONS = ("pipelined", "sequential", "resident")
 WIDTH = 150
 """The columns to print without a terminal."""
-
-MEASURING_OPTIONS = (
-    *("backends", "components", "draw", "precision", "threads", "float_weights", "execution"),
-    *("repeats", "warmups", "min_seconds", "max_seconds"),
-)
-"""The parameters that say what to measure, and how."""
 
 EXAMPLE = """\b
 Examples:
@@ -180,7 +175,7 @@ def bench(
     from msd.run.runners.runner import Conditions
     from msd.run.runners.timings import Effort
 
-    _refuse_useless(measured, components, draw)
+    refuse_useless(measured, components, draw)
     if min_seconds > max_seconds:
         raise click.UsageError(f"--min-seconds {min_seconds:g} is more than --max-seconds {max_seconds:g}.")
     refuse_unused_conditions(backends)
@@ -194,7 +189,7 @@ def bench(
         effort=Effort(repeats, warmups, min_seconds, max_seconds),
         options=chosen_options(backends, of_backends),
     )
-    _refuse_alone(fail_slower, measured, other)
+    refuse_alone(fail_slower, measured, other)
     if output:
         require_writable(output, force)
     stderr = console(0, stderr=True)
@@ -203,7 +198,9 @@ def bench(
         on_stopped = stack.enter_context(shown_if_stopped(partial(_print_stopped, opened)))
         picked = [stack.enter_context(one_size(each, size)) for each in opened]
         _require_alike(picked, opened, fail_slower)
-        _say_no_image(opened, components, draw)
+        if not measured:
+            check_conditions(picked, settings)
+            check_images(picked, [bundle.folder for bundle in opened], settings)
         on_progress = stack.enter_context(benchmark_progress(stderr))
         result = _result(picked, settings, measured, on_progress, on_stopped)
     result = _as_given(result, opened)
@@ -212,25 +209,6 @@ def bench(
         _write(result, output, force)
     _require_measured(result)
     _require_fast(result, fail_slower, stderr)
-
-
-def _refuse_useless(measured: Path | None, components: Sequence[str], draw: int) -> None:
-    """Refuse options that say how to measure what is not measured."""
-    if measured:
-        options.refuse_given(MEASURING_OPTIONS, "with --from, which measures nothing")
-    if components:
-        options.refuse_given(("draw", "execution"), "with --component, which generates no image")
-    if not draw:
-        options.refuse_given(("execution",), "with --draw 0, which generates no image")
-
-
-def _say_no_image(bundles: Sequence[Bundle], components: Sequence[str], draw: int) -> None:
-    """Say of which bundles no image is timed, though it might be expected."""
-    for bundle in bundles:
-        if (foreign := bundle.manifest.configuration.interface) and draw and not components:
-            say(
-                f"{bundle.folder} has the interface {foreign}, another program's: no image is timed", err=True
-            )
 
 
 def _result(
@@ -293,14 +271,6 @@ def _write(benchmark: Benchmark, output: Path, force: bool) -> None:
     with atomic_write(output, force) as temporary:
         text = to_markdown(benchmark) if output.suffix == ".md" else dump_benchmark(benchmark)
         temporary.write_text(text, "utf-8")
-
-
-def _refuse_alone(fail_slower: float | None, measured: Path | None, other: Path | None) -> None:
-    """Refuse what compares without --compare, and --compare of what shows one bundle."""
-    if fail_slower and other is None:
-        raise click.UsageError("--fail-slower compares with --compare OTHER.")
-    if measured and other:
-        raise click.UsageError("--from shows one bundle; leave out --compare.")
 
 
 def _require_alike(picked: Sequence[Bundle], given: Sequence[Bundle], limit: float | None) -> None:

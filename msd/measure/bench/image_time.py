@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msd.bundle import Bundle
 from msd.errors import BadBundle, BadConfig, DelegateFailed
@@ -14,7 +14,7 @@ from msd.run.runners.engine import Engine
 from msd.run.runtime.decode import decoder_runs
 from msd.run.runtime.execution import Execution
 from msd.run.runtime.guidance import Guidance
-from msd.run.runtime.needs import require_prompts_suffice
+from msd.run.runtime.needs import files_in_order, require_prompts_suffice
 from msd.run.runtime.scheduler import bundle_scheduler
 
 SECONDS = 600.0
@@ -28,45 +28,60 @@ def image_time(
     steps: int | None,
     generation: ImageGeneration | None,
 ) -> ImageTime | None:
-    """Return the time of an image of `steps` steps; None unless all of its networks were measured.
+    """Return the time of an image of `steps` steps; None unless it `is_timed`.
 
-    None also where another program calls them. The bundle's manifest decides the guidance, and without
+    The bundle's manifest decides the guidance, and without
     `steps` their number. Networks that run only where they are asked for are not of it, but named beside it.
     """
-    if bundle.manifest.configuration.interface:
-        return None
     images = bundle.manifest.images.unless(steps, None)
     seconds = {m.component: m.timings.typical for m in measurements}
-    if not {*bundle.manifest.components, *bundle.family.required} <= set(seconds):
+    if not is_timed(bundle, seconds):
         return None
     wiring = bundle.wiring
     rows = Guidance.of(bundle, images.guidance).rows
     passes = -(-rows // bundle.manifest.configuration.batch)
     runs = len(bundle_scheduler(bundle).table(images.steps).steps)
-    steering = wiring.steps_with(())
-    of_all = (*wiring.of_prompts, *wiring.conditions, *steering, wiring.decoder)
-    always = {call.component for call in of_all}
     return ImageTime(
         backend=backend,
         steps=images.steps,
         encoding=passes * sum(seconds[call.component] for call in wiring.of_prompts)
         + sum(seconds[call.component] for call in wiring.conditions),
-        step=passes * sum(seconds[call.component] for call in steering) * runs / images.steps,
+        step=passes * sum(seconds[call.component] for call in wiring.steps_with(())) * runs / images.steps,
         decoding=seconds[wiring.decoder.component] * decoder_runs(bundle),
         drawn=generation,
-        beside=tuple(name for name in bundle.manifest.components if name not in always),
+        beside=tuple(name for name in bundle.manifest.components if name not in files_in_order(bundle)),
     )
+
+
+def is_timed(bundle: Bundle, measured: Collection[str]) -> bool:
+    """Whether the time of an image follows from these components: all that every image runs.
+
+    It does not where another program calls them.
+    """
+    if bundle.manifest.configuration.interface or not set(bundle.family.required) <= set(measured):
+        return False
+    return set(files_in_order(bundle)) <= set(measured)
+
+
+def require_steps(bundle: Bundle, steps: int | None) -> None:
+    """Raise BadConfig for steps that the bundle's scheduler cannot take; without any, its own."""
+    bundle_scheduler(bundle).table(bundle.manifest.images.unless(steps, None).steps)
+
+
+def why_none(bundle: Bundle, name: object) -> str | None:
+    """Return why a prompt alone generates no image with the bundle called `name`; None if it does."""
+    if foreign := bundle.manifest.configuration.interface:
+        return f"{name} has the interface {foreign}, another program's"
+    try:
+        require_prompts_suffice(bundle, "an image is timed by a prompt alone")
+    except (BadBundle, BadConfig) as problem:
+        return str(problem)
+    return None
 
 
 def can_generate(bundle: Bundle, engine: Engine) -> bool:
     """Whether the pipeline can generate images with the bundle there."""
-    if engine.backend.open is None:
-        return False
-    try:
-        require_prompts_suffice(bundle, "an image is timed by a prompt alone")
-    except (BadBundle, BadConfig):
-        return False
-    return True
+    return engine.backend.open is not None and why_none(bundle, bundle.folder) is None
 
 
 def generate_timed(

@@ -98,8 +98,7 @@ class _Bench:
         self.image_times: list[list[ImageTime]] = [[] for _ in bundles]
         self.refusals: list[list[Refusal]] = [[] for _ in bundles]
         self.phone: dict[str, str] | None = None
-        listed = settings.components or bundles[0].family.files
-        self.components = [c for c in listed if settings.components or c in bundles[0].manifest.components]
+        self.components = settings.components or _components(bundles)
         self.done, self.tasks = 0, len(settings.backends) * (len(self.components) + 1)
 
     def benchmark(self, command: str, machine: Machine) -> Benchmark:
@@ -154,8 +153,9 @@ class _Bench:
 
     def _is_measured(self, component: str, engine: Engine) -> bool:
         """Whether a file for the CPU has already been measured there for another backend."""
-        earlier = {(m.component, m.backend) for m in self.measurements[0]}
-        file = self.bundles[0].manifest.components.get(component)
+        first = self._having(component)[0]
+        earlier = {(m.component, m.backend) for m in self.measurements[first]}
+        file = self.bundles[first].manifest.components.get(component)
         return file is not None and (component, engine.on(file.runs_on).backend.name) in earlier
 
     def _measure_on_device(self, backend: Backend) -> None:
@@ -230,6 +230,12 @@ class _Bench:
 
     def _report(self, activity: str) -> None:
         self.on_progress(activity, self.done / self.tasks)
+
+
+def _components(bundles: Sequence[Bundle]) -> tuple[str, ...]:
+    """Return the components that one of the bundles has, in the order in which they run."""
+    files = dict.fromkeys(name for bundle in bundles for name in bundle.family.files)
+    return tuple(name for name in files if any(name in each.manifest.components for each in bundles))
 
 
 def _versions() -> dict[str, str]:
