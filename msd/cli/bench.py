@@ -22,7 +22,7 @@ from msd.cli.backend_choice import (
     options_of_backends,
     refuse_unused_conditions,
 )
-from msd.cli.bench_checks import check_conditions, check_images, refuse_alone, refuse_useless
+from msd.cli.bench_checks import check_options, refuse_alone, refuse_useless
 from msd.cli.command import CHECK_FAILED, Command, Failure, console
 from msd.cli.options import FOLDER
 from msd.cli.plain import escape, say, say_json
@@ -199,8 +199,7 @@ def bench(
         picked = [stack.enter_context(one_size(each, size)) for each in opened]
         _require_alike(picked, opened, fail_slower)
         if not measured:
-            check_conditions(picked, settings)
-            check_images(picked, [bundle.folder for bundle in opened], settings)
+            check_options(picked, [bundle.folder for bundle in opened], settings)
         on_progress = stack.enter_context(benchmark_progress(stderr))
         result = _result(picked, settings, measured, on_progress, on_stopped)
     result = _as_given(result, opened)

@@ -41,11 +41,16 @@ def refuse_alone(fail_slower: float | None, measured: Path | None, other: Path |
         raise click.UsageError("--from shows one bundle; leave out --compare.")
 
 
-def check_images(picked: Sequence[Bundle], names: Sequence[Path], settings: BenchSettings) -> None:
-    """Refuse --steps where no image's time is computed, and say of which bundles none is generated.
+def check_options(picked: Sequence[Bundle], names: Sequence[Path], settings: BenchSettings) -> None:
+    """Refuse options that do nothing for these bundles, called `names`, and say where no image is generated.
 
     Raises BadConfig for steps that a model cannot take.
     """
+    _check_conditions(picked, settings)
+    _check_images(picked, names, settings)
+
+
+def _check_images(picked: Sequence[Bundle], names: Sequence[Path], settings: BenchSettings) -> None:
     from msd.measure.bench.image_time import is_timed, require_steps
 
     measured = [settings.components or tuple(bundle.manifest.components) for bundle in picked]
@@ -74,7 +79,7 @@ def _check_generated(picked: Sequence[Bundle], names: Sequence[Path], settings: 
             require_steps(bundle, settings.draw)
 
 
-def check_conditions(picked: Sequence[Bundle], settings: BenchSettings) -> None:
+def _check_conditions(picked: Sequence[Bundle], settings: BenchSettings) -> None:
     """Refuse conditions that no measured file uses, and say of dynamic range that it changes none."""
     from msd.run.runners.engine import Engine
     from msd.run.runners.registry import find_backend
