@@ -109,3 +109,20 @@ def test_too_little_memory_is_a_sentence(said: str, shown: str) -> None:
     assert done.stderr == (
         f"error: there is too little memory{shown}: end other programs, or take smaller or fewer images\n"
     )
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("arguments", "code"), [("docs bench", 0), ("docs nothing", 2), ("--version", 0)])
+def test_a_stream_that_is_closed_changes_no_exit_code(arguments: str, code: int, closed: str) -> None:
+    command = f'"{sys.executable}" -m msd.cli {arguments} {closed}'
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
+def test_files_get_no_number_of_a_stream_that_is_closed(tmp_path: Path) -> None:
+    """What native libraries print would be written into them."""
+    (tmp_path / "file").touch()
+    script = "from msd.cli.streams import open_streams; open_streams(); print(open('file').fileno() > 2)"
+    command = f'cd {tmp_path}; PYTHONPATH={Path.cwd()} {sys.executable} -c "{script}" <&- 2>&-'
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("True\n", 0)

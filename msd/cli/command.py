@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from msd.cli.plain import plain, plain_lines
-from msd.cli.streams import print_everything
+from msd.cli.streams import open_streams, print_everything
 from msd.cli.suggestions import with_nearest
 from msd.errors import BadValue, MsdError
 from msd.files.nearest import nearest
@@ -71,6 +71,7 @@ class PlainUsage(click.Command):
 
     def make_context(self, *args: Any, **settings: Any) -> click.Context:
         """Parse the arguments; raises click.UsageError."""
+        open_streams()
         print_everything()
         with _plain_usage():
             return super().make_context(*args, **settings)

@@ -1,13 +1,27 @@
-"""The standard streams take every character."""
+"""The standard streams are there, and take every character."""
 
 from __future__ import annotations
 
 import codecs
 import io
+import os
 import sys
 
 ESCAPED = "msd-escaped"
 """The name of our way to print what an encoding lacks: as in JSON, where it then is still the character."""
+
+
+def open_streams() -> None:
+    """Let what is printed go nowhere where the caller has closed stdout or stderr.
+
+    The next files that are opened would have their numbers, and hold what native libraries print.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest that is free
+        os.set_inheritable(number, True)
+    os.close(number)
+    for name, number in {"stdout": 1, "stderr": 2}.items():
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def print_everything() -> None:
