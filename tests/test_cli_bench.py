@@ -92,6 +92,7 @@ def test_one_component_alone_makes_no_picture(bundle_folder: Path) -> None:
     [
         ("--component unet --steps 5", 2, "--steps does nothing where not all networks of an image are"),
         ("--steps 1001", 1, "error: 1001 steps are impossible"),
+        ("--force", 2, "--force does nothing without --output."),
         ("--draw 1001", 1, "error: 1001 steps are impossible"),
         ("--backend litert-gpu --threads 2", 2, "--threads does nothing on litert-gpu."),
         ("--backend litert-gpu --dynamic-range", 2, "--dynamic-range does nothing on litert-gpu."),

@@ -165,6 +165,15 @@ def test_an_unknown_device_is_refused(pointwise: Path) -> None:
     assert "no device is called 'abacus'" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [(("--device", "powervr"), "without --ablation"), (("--force",), "without --output, --page and --trace")],
+)
+def test_what_does_nothing_is_refused(pointwise: Path, option: tuple[str, ...], words: str) -> None:
+    result = run(pointwise, *option)
+    assert (result.exit_code, f"{option[0]} does nothing {words}." in result.stderr) == (2, True)
+
+
 def test_a_device_without_figures_is_refused(pointwise: Path) -> None:
     result = run(pointwise, "--ablation", "--device", "powervr")
     assert result.exit_code == 1

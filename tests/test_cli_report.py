@@ -257,6 +257,13 @@ def test_a_bundle_is_audited_on_what_it_draws(bundle_folder: Path) -> None:
         (["-o", "x", "--setup"], "--output is for the other formats"),
         (["--inputs", __file__, "--setup"], "--inputs are for --audit-fp16"),
         (["--fail-on", "worse", "--setup"], "--diff OTHER.json"),
+        (["--no-run", "--precision", "fp16", __file__], "--precision does nothing with --no-run"),
+        (["--no-run", "--timeout", "9", __file__], "--timeout does nothing with --no-run"),
+        (["--no-run", "--memory", "9", __file__], "--memory does nothing with --no-run"),
+        (["--no-run", "--pieces", "2", __file__], "--pieces does nothing with --no-run"),
+        (["--from", __file__, "--pieces", "2", __file__], "--pieces does nothing with --from"),
+        (["--from", __file__, "--precision", "fp16", __file__], "--precision does nothing with --from"),
+        (["--force", __file__], "--force does nothing without --output"),
     ],
 )
 def test_wrong_usage_is_refused(arguments: list[str], words: str) -> None:

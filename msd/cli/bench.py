@@ -190,8 +190,7 @@ def bench(
         options=chosen_options(backends, of_backends),
     )
     refuse_alone(fail_slower, measured, other)
-    if output:
-        require_writable(output, force)
+    _require_output(output, force)
     stderr = console(0, stderr=True)
     opened = [open_bundle(folder, verify) for folder in (bundle, other) if folder]
     with ExitStack() as stack:
@@ -208,6 +207,14 @@ def bench(
         _write(result, output, force)
     _require_measured(result)
     _require_fast(result, fail_slower, stderr)
+
+
+def _require_output(output: Path | None, force: bool) -> None:
+    """Refuse a file that may not be written, and --force without one."""
+    if output:
+        require_writable(output, force)
+    else:
+        options.refuse_given(("force",), "without --output")
 
 
 def _result(

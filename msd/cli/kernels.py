@@ -98,6 +98,10 @@ def kernels(
 
     if trace and (ablation or winograd):
         raise click.UsageError("--trace shows dispatches, which --ablation and --winograd do not time.")
+    if not ablation:
+        options.refuse_given(("device",), "without --ablation")
+    if not (output or page or trace):
+        options.refuse_given(("force",), "without --output, --page and --trace")
     options.require_different(output, page, trace)
     for path in filter(None, (output, page, trace)):
         require_writable(path, force)

@@ -16,7 +16,7 @@ from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE
 from msd.cli.plain import plain_json, say
 from msd.cli.report_files import Files, Shapes, files_of
-from msd.cli.report_options import parts, shapes_by_name, words
+from msd.cli.report_options import parts, refuse_useless, shapes_by_name, words
 from msd.cli.report_run import Findings, ReportRequest, collect_findings
 from msd.cli.stopped import shown_if_stopped
 from msd.files.targets import require_writable
@@ -214,8 +214,9 @@ def report(
     if inputs and not audit:
         raise click.UsageError("--inputs are for --audit-fp16.")
     _require_judged(fail_on, run, audit, bool(before or compared))
-    if measured and (not run or setup or pieces > 1):
-        raise click.UsageError("--from takes the place of a run; leave out --no-run, --setup and --pieces.")
+    if measured and (not run or setup):
+        raise click.UsageError("--from takes the place of a run; leave out --no-run and --setup.")
+    refuse_useless(run or setup, bool(measured), bool(output))
     if output:
         require_writable(output, force)
     stderr, earlier = console(0, stderr=True), _load_earlier(before)

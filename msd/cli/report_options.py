@@ -6,7 +6,11 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from msd.cli import options
 from msd.cli.report_files import Shapes
+
+OF_A_RUN = ("precision", "timeout", "memory", "pieces")
+"""The parameters that say how the real delegate runs."""
 
 
 def words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
@@ -19,6 +23,16 @@ def words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, str
         return words
 
     return read
+
+
+def refuse_useless(run: bool, measured: bool, writes: bool) -> None:
+    """Refuse options that say how the delegate runs where it does not, and --force without a file."""
+    if not run:
+        options.refuse_given(OF_A_RUN, "with --no-run")
+    if measured:
+        options.refuse_given(OF_A_RUN, "with --from, which takes the place of a run")
+    if not writes:
+        options.refuse_given(("force",), "without --output")
 
 
 def parts(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
