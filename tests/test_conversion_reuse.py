@@ -26,7 +26,7 @@ from msd.errors import OutputExists, OutputUnwritable
 from msd.files.publication import publish, staged
 from msd.graph.rewrite.spelling import find_spelling
 from msd.models.families.stable_diffusion_xl import STABLE_DIFFUSION_XL
-from tests import checkpoints
+from tests import checkpoints, tiny_autoencoders
 from tests.stable_diffusion import COMPONENTS
 
 SETTINGS = Settings(graph_rewrites.load())
@@ -235,6 +235,17 @@ def test_another_checkpoint_is_refused_until_forced(source: Path, out: Path, tmp
     assert list(manifest.components) == ["vae_decoder"]
     assert not (out / "unet.tflite").exists()
     assert (out / "mine.txt").read_text() == "mine"
+
+
+def test_parts_that_were_named_before_are_to_be_named_again(source: Path, out: Path, tmp_path: Path) -> None:
+    tiny_autoencoders.write(tmp_path / "taesd", **tiny_autoencoders.SHALLOW)
+    named = replace(SETTINGS, components=("vae_decoder",), preview_vae=tmp_path / "taesd")
+    assert "preview_decoder" in convert(source, out, named).components
+    with pytest.raises(OutputExists, match=r"preview_vae/taesd/.*, and this one does not name all of that"):
+        convert(source, out, SETTINGS)
+    manifest, seen = converted(source, out, replace(named, also=("vae_encoder",)))
+    assert seen == {"vae_encoder"}
+    assert {"preview_decoder", "vae_encoder"} < {*manifest.components}
 
 
 def test_force_converts_again_and_keeps_what_was_not_asked_for(source: Path, out: Path) -> None:

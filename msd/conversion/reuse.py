@@ -216,6 +216,8 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
     same = _is_same_checkpoint(old.source, source)
     if not same and old.source.replaced != source.replaced:
         others = ", ".join(dict.fromkeys(file for files in old.source.replaced.values() for file in files))
+        if not old.source.replaced.keys() <= source.replaced.keys():
+            return f"a conversion with {others}, and this one does not name all of that again"
         return f"a conversion with {others or 'nothing'} in place of the checkpoint's own weights"
     if not same:
         return f"a conversion of another checkpoint ({old.source.name})"
