@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -177,6 +178,21 @@ def test_refusals_are_one_line(
     result = run("export-android", folder, "-o", tmp_path / "out", *options)
     assert (result.exit_code, message in result.stderr) == (code, True), result.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["export-android", "export-files", "export-web"])
+def test_a_licence_without_words_is_refused(command: str, folder: Path, tmp_path: Path) -> None:
+    """It would be said in place of that the licence is unknown."""
+    result = run(command, folder, "-o", tmp_path / "out", "--licence", " ")
+    assert (result.exit_code, "--licence is empty; leave it out" in result.stderr) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_commands_that_are_said_quote_a_folder_with_a_space(folder: Path, tmp_path: Path) -> None:
+    model = shutil.copytree(folder, tmp_path / "my model")
+    said = run("serve", model).stderr
+    assert f"first msd export-web '{model}' -o '{model}-page', then msd serve '{model}-page'" in said
+    assert f"msd generate '{model}' -p PROMPT runs it" in run("convert", model, "-o", tmp_path / "x").stderr
 
 
 @pytest.mark.parametrize("command", ["export-android", "export-files", "export-ios"])

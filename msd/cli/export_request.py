@@ -73,6 +73,13 @@ def _say_fault(bundle: Bundle, scheduler: str | None) -> None:
         say(f"warning: {fault}", err=True)
 
 
+def _words(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Return the text of an option; one without words, as of an unset variable, is refused."""
+    if value is not None and not value.strip():
+        raise click.UsageError(f"{option.opts[0]} is empty; leave it out for the default.", context)
+    return value
+
+
 export_options = options.gathered(
     "request",
     ExportRequest,
@@ -93,7 +100,7 @@ export_options = options.gathered(
         help="The app's default; 1 or less: none.",
     ),
     options.size("The size of the app's images"),
-    click.option("--licence", metavar="TEXT", help="The licence of the weights."),
+    click.option("--licence", metavar="TEXT", callback=_words, help="The licence of the weights."),
     click.option(
         "--report",
         type=options.FILE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -119,4 +120,4 @@ def _print(web: WebManifest, output: Path, licence: str | None, as_json: bool) -
         )
     if licence is None:
         say("the licence of the weights is unknown; --licence puts it on the page", err=True)
-    say(f"{output}: msd serve {output} shows it, and README.md says how to publish it", err=True)
+    say(f"{output}: msd serve {quote(str(output))} shows it, and README.md says how to publish it", err=True)

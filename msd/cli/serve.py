@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -35,9 +36,9 @@ def serve(site: Path, port: int, as_json: bool) -> None:
     from msd.export.web.server import open_server
 
     if (site / MANIFEST).is_file():
-        page = f"{site}-page"
+        page = quote(f"{site}-page")
         raise Failure(
-            f"{site} is a converted model, not yet a page: first msd export-web {site} -o {page},"
+            f"{site} is a converted model, not yet a page: first msd export-web {quote(str(site))} -o {page},"
             f" then msd serve {page}"
         )
     with open_server(site, port) as server, suppress(KeyboardInterrupt):

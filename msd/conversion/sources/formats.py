@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 from msd.bundle import MANIFEST
 from msd.conversion.sources import diffusers, keras_cv
@@ -52,8 +53,8 @@ def require_index(folder: Path) -> None:
         return
     if (folder / MANIFEST).exists():
         raise BadCheckpoint(
-            f"{folder} is converted already: msd generate {folder} -p PROMPT runs it; give the checkpoint"
-            " that it was made from"
+            f"{folder} is converted already: msd generate {quote(str(folder))} -p PROMPT runs it; give the"
+            " checkpoint that it was made from"
         )
     raise BadCheckpoint(f"{folder} has no readable {diffusers.INDEX}; {_instead(folder)}")
 
