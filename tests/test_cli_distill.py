@@ -148,7 +148,13 @@ def test_other_scales_are_refused(tmp_path: Path, prompts: Path, scale: str) -> 
 def test_neither_prompts_nor_images_are_refused_and_both(tmp_path: Path, given: list[str]) -> None:
     result = run("distill", tmp_path, *given, "--steps", 4, "-o", tmp_path / "new")
     assert result.exit_code == 2
-    assert "give --prompts, or --images with captions" in result.stderr
+    assert "give --prompts, or --images with captions, one of the two" in " ".join(result.stderr.split())
+
+
+def test_trajectories_are_for_prompts(tmp_path: Path) -> None:
+    given = ("--images", tmp_path, "--trajectories", 9, "--steps", 4)
+    result = run("distill", tmp_path, *given, "-o", tmp_path / "new")
+    assert (result.exit_code, "--trajectories does nothing with --images" in result.stderr) == (2, True)
 
 
 def test_nothing_to_do_is_refused(tmp_path: Path, prompts: Path) -> None:

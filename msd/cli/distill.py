@@ -179,7 +179,11 @@ def _refuse(
 ) -> None:
     """Refuse what does not go together and what is not there, before seconds of loading PyTorch."""
     if (prompts is None) == (images is None):
-        raise click.UsageError("give --prompts, or --images with captions: what should it learn from?")
+        raise click.UsageError(
+            "give --prompts, or --images with captions, one of the two: what should it learn from?"
+        )
+    if images:
+        options.refuse_given(("trajectories",), "with --images, which take the place of trajectories")
     if lcm and guidance is None:
         raise click.UsageError("--lcm needs --guidance, which becomes part of one pass; give 7.5 or 2..14")
     if training.lora and (not lcm or (guidance and guidance.is_range)):
