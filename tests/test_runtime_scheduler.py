@@ -337,3 +337,12 @@ def test_refuses_to_predict_noise_from_nothing_but_noise() -> None:
     }  # fmt: skip
     with pytest.raises(BadConfig, match="timestep 999, where all is noise"):
         Ddim.from_config(config).table(20)
+
+
+@pytest.mark.parametrize("name", ["euler-a", "dpm2-a"])
+@pytest.mark.parametrize("steps", [2, 4, 8, 50])
+def test_ancestral_steps_from_the_cosine_schedule_s_largest_noise_are_finite(name: str, steps: int) -> None:
+    """diffusers 0.42 takes the difference of two squares, equal in float32: NaN in 4 (its issue 14213)."""
+    table = make_scheduler({"beta_schedule": "squaredcos_cap_v2"}, name).table(steps)
+    for step in table.steps:
+        assert np.isfinite([each for each in vars(step).values() if isinstance(each, float)]).all()
