@@ -84,6 +84,13 @@ def test_what_diffusers_saves_of_each_class_is_valid(kind: str, tmp_path: Path) 
     assert BY_CLASS[kind] == name_of_kind(make_scheduler(config))
 
 
+def test_a_checkpoint_saved_with_a_dpm_solver_generates(tmp_path: Path) -> None:
+    saved = diffusers.DPMSolverMultistepScheduler(**{name: SCALED[name] for name in BETAS})
+    assert json.loads(saved.to_json_string())["variance_type"] is None
+    done = converted(checkpoint(tmp_path / "sd", json.loads(saved.to_json_string())), "--dry-run")
+    assert done.exit_code == 0, done.output
+
+
 def test_the_class_in_model_index_counts_as_in_diffusers(tmp_path: Path) -> None:
     source = checkpoint(tmp_path / "sd", OWN["unipc"], ["diffusers", "EulerDiscreteScheduler"])
     found = open_folder(source)

@@ -73,15 +73,16 @@ def test_a_report_that_is_none_or_of_other_files_is_refused(folder: Path, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
+def refuse_the_decoder(path: Path) -> None:
+    if path.name == "vae_decoder.tflite":
+        raise DelegateFailed(f"The GPU delegate refuses {path}")
+
+
 def test_nothing_is_copied_of_a_bundle_with_a_file_that_the_delegate_refuses(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse_the_last(path: Path) -> None:
-        if path.name == "vae_decoder.tflite":
-            raise DelegateFailed(f"The GPU delegate refuses {path}")
-
     copied: list[Path] = []
-    monkeypatch.setattr(model_files, "require_supported", refuse_the_last)
+    monkeypatch.setattr(model_files, "require_supported", refuse_the_decoder)
     monkeypatch.setattr(model_files, "copy_verified", lambda path, *_: copied.append(path))
     result = run("export-android", folder, "-o", tmp_path / "out")
     assert (result.exit_code, copied, [*tmp_path.iterdir()]) == (1, [], [])
@@ -137,11 +138,7 @@ def test_what_the_delegate_refuses_of_other_apps_files_is_said(
 ) -> None:
     """They are written all the same: an app of the user's own may run them on the CPU."""
 
-    def refuse_the_last(path: Path) -> None:
-        if path.name == "vae_decoder.tflite":
-            raise DelegateFailed(f"The GPU delegate refuses {path}")
-
-    monkeypatch.setattr(model_files, "require_supported", refuse_the_last)
+    monkeypatch.setattr(model_files, "require_supported", refuse_the_decoder)
     result = run("export-files", folder, "-o", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert f"warning: The GPU delegate refuses {folder / 'vae_decoder.tflite'}\n" in result.stderr

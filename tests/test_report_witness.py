@@ -57,7 +57,7 @@ def test_what_is_not_installed_is_not_asked(tmp_path: Path, monkeypatch: pytest.
     assert witnesses(tmp_path / "any.tflite", 1) == ()
 
 
-@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 @pytest.mark.parametrize("name", ["counter", "spectrogram"])
 def test_operators_without_results_and_complex_numbers_are_no_matter(name: str, tmp_path: Path) -> None:
     (tmp_path / "x.tflite").write_bytes(varied_models.model(name))

@@ -54,7 +54,7 @@ def _check_images(picked: Sequence[Bundle], names: Sequence[Path], settings: Ben
     from msd.measure.bench.image_time import is_timed, require_steps
 
     measured = [settings.components or tuple(bundle.manifest.components) for bundle in picked]
-    timed = [each for each, names in zip(picked, measured, strict=True) if is_timed(each, names)]
+    timed = [each for each, components in zip(picked, measured, strict=True) if is_timed(each, components)]
     for bundle in timed:
         require_steps(bundle, settings.steps)
     if settings.draw and not settings.components:

@@ -11,7 +11,7 @@ import click
 from msd.cli import options
 from msd.cli.command import Command
 from msd.cli.earlier import keep_earlier
-from msd.cli.export_request import ExportRequest, export_options
+from msd.cli.export_request import ExportRequest, export_options, say_unknown_licence
 from msd.cli.plain import say, say_json
 from msd.cli.progress import copy_progress
 
@@ -113,8 +113,7 @@ def export_files(request: ExportRequest, as_json: bool) -> None:
         files = [file.name for file in manifest.files]
         say_json(json.dumps({"output": str(output), "model": manifest.model, "files": files}))
         return
-    if manifest.weights.licence is None:
-        say("the licence of the weights is unknown; --licence puts it into README.md", err=True)
+    say_unknown_licence(manifest.weights.licence, "into README.md")
     say(f"{output}: README.md says how to include it", err=True)
 
 
@@ -125,7 +124,6 @@ def _print_plan(plan: ExportPlan, output: Path, app: bool, as_json: bool) -> Non
         return
     for folder, names in packs.items():
         say(f"{output / folder}: {', '.join(names)}", err=True)
-    if plan.manifest.weights.licence is None:
-        say("the licence of the weights is unknown; --licence puts it into NOTICE", err=True)
+    say_unknown_licence(plan.manifest.weights.licence, "into NOTICE")
     goal = "bring it to a phone" if app else "include it"
     say(f"{output}: README.md says in five steps how to {goal}", err=True)

@@ -73,6 +73,12 @@ def _say_fault(bundle: Bundle, scheduler: str | None) -> None:
         say(f"warning: {fault}", err=True)
 
 
+def say_unknown_licence(licence: str | None, place: str) -> None:
+    """Say where the licence of the weights is missing, and what fills that `place`."""
+    if licence is None:
+        say(f"the licence of the weights is unknown; --licence puts it {place}", err=True)
+
+
 def _words(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
     """Return the text of an option; one without words, as of an unset variable, is refused."""
     if value is not None and not value.strip():

@@ -12,7 +12,7 @@ import click
 from msd.cli import options
 from msd.cli.command import Command
 from msd.cli.earlier import keep_earlier
-from msd.cli.export_request import ExportRequest, export_options
+from msd.cli.export_request import ExportRequest, export_options, say_unknown_licence
 from msd.cli.least_steps import least_steps
 from msd.cli.plain import data_size, say, say_json
 from msd.cli.progress import component_progress
@@ -118,6 +118,5 @@ def _print(web: WebManifest, output: Path, licence: str | None, as_json: bool) -
             f" {ABORTED / 1e6:.0f}; the largest here has {web.largest_model / 1e6:.0f}: use --runtime msd",
             err=True,
         )
-    if licence is None:
-        say("the licence of the weights is unknown; --licence puts it on the page", err=True)
+    say_unknown_licence(licence, "on the page")
     say(f"{output}: msd serve {quote(str(output))} shows it, and README.md says how to publish it", err=True)
