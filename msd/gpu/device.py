@@ -140,7 +140,7 @@ def open_device(half: bool = True, api: GpuApi | None = None) -> OpenDevice:
     properties = _properties(wanted, limits, info["adapter_type"] == "DiscreteGPU")
     return OpenDevice(
         wgpu=device,
-        gpu=replace(properties, matrix=unit),
+        gpu=replace(properties, matrix=unit, bitcasts=api == "dawn" and properties.half),
         name=info["device"],
         software=software,
         timestamps="timestamp-query" in wanted,

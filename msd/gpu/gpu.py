@@ -34,7 +34,8 @@ class Gpu:
 
     What WebGPU does not tell, about: `enough_workgroups` of 256 fill the GPU, and it adds and multiplies
     `balance` times while memory moves a byte. The defaults are those of a phone: some 3 TFLOPS, 60 GB/s.
-    `short_sums` is a wish: a few products may be summed in f16 before they join a f32 sum.
+    `short_sums` is a wish: a few products may be summed in f16 before they join a f32 sum. With `bitcasts`,
+    shaders may read two f16 as a word, which naga, wgpu-native's compiler, refuses.
     """
 
     half: bool = False
@@ -48,6 +49,7 @@ class Gpu:
     enough_workgroups: int = 16
     short_sums: bool = False
     balance: float = 50.0
+    bitcasts: bool = False
     matrix: MatrixUnit | None = None
 
     @property

@@ -30,6 +30,7 @@ tiles = st.builds(
     depth=st.sampled_from([16, 32]),
     short=st.sampled_from([8, 16]),
     unroll=st.sampled_from([4, 8, 16]),
+    paired=st.booleans(),
 )
 
 
@@ -54,7 +55,14 @@ def test_any_tile_and_size(
 
 
 @pytest.mark.parametrize("splits", [1, 4])
-@pytest.mark.parametrize("tile", [Tile(32, 64, 4, 8, 16, short=16, unroll=16), Tile(32, 64, 4, 8, 32, 8)])
+@pytest.mark.parametrize(
+    "tile",
+    [
+        Tile(32, 64, 4, 8, 16, short=16, unroll=16),
+        Tile(32, 64, 4, 8, 32, 8),
+        Tile(64, 64, 8, 8, 16, short=16, unroll=16, paired=True),
+    ],
+)
 def test_gates_and_taps(tile: Tile, splits: int) -> None:
     assert _snr(case((1, 5, 9, 24), 48, extras="scale bias gate"), tile, splits) > 100
     taps = case((1, 7, 5, 12), 20, (3, 3), stride=(2, 1), pad=(1, 1, 1, 1), extras="scale vector")
@@ -62,10 +70,10 @@ def test_gates_and_taps(tile: Tile, splits: int) -> None:
 
 
 @pytest.mark.parametrize("stored", ["int8", "int4"])
-@pytest.mark.parametrize("short", [0, 8, 32])
-def test_winograd(stored: Stored, short: int) -> None:
+@pytest.mark.parametrize(("short", "paired"), [(0, False), (8, False), (32, False), (16, True)])
+def test_winograd(stored: Stored, short: int, paired: bool) -> None:
     made = case((1, 9, 6, 12), 20, (3, 3), pad=(1, 1, 1, 1), stored=stored, extras="scale bias")
-    size = Tile(32, 32, 4, 4, 32, short)
+    size = Tile(32, 32, 4, 4, 32, short, paired=paired)
     dispatches = winograd(made.op, filter_of_run(made.op, 4, Gpu()), 4, Gpu(), size=size)
     (got,) = run(dispatches, made.inputs, [made.op.y])
     assert snr(made.expected, got) > 110
@@ -94,3 +102,5 @@ def test_the_choice() -> None:
     assert choose_tile(4096, 640, 640, HALF).tile in EFFICIENCY
     assert choose_tile(4096, 640, 640, replace(HALF, short_sums=False), bounded=True).tile in EFFICIENCY
     assert choose_tile(4096, 640, 640, Gpu(short_sums=True), bounded=True).tile in EFFICIENCY
+    paired = choose_tile(4096, 640, 640, replace(HALF, bitcasts=True), bounded=True).tile
+    assert paired in {replace(tile, paired=True) for tile in SHORT_EFFICIENCY}

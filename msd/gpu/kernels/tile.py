@@ -12,7 +12,7 @@ operands which `shrink` bounds so cannot overflow.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from msd.gpu.gpu import BYTES, Element
@@ -24,6 +24,7 @@ from msd.gpu.kernels.matrix_tile import (
     matrix_sums,
     matrix_zeros,
 )
+from msd.gpu.kernels.paired_sums import add_pairs, multiply_pairs, pair_functions, zero_pairs
 from msd.gpu.wgsl import fill
 
 
@@ -33,7 +34,7 @@ class Tile:
 
     Operands are in workgroup memory as `stored`. With `short`, a part of `depth`, that many products are
     summed as `stored` before they join the f32 sum. `unroll`, a multiple of four, steps along K are written
-    out.
+    out. `paired`: short sums are of pairs of rows and columns, as `paired_sums` has them.
     """
 
     rows: int
@@ -44,6 +45,7 @@ class Tile:
     short: int = 0
     stored: Element = "f32"
     unroll: int = 4
+    paired: bool = False
 
     @property
     def lanes(self) -> int:
@@ -62,6 +64,7 @@ class Tile:
 
     def __str__(self) -> str:
         short = f", short {self.short}" if self.short else ""
+        short += " in pairs" if self.paired else ""
         kind = f" {self.stored}" if self.stored != "f32" and not self.short else ""
         unroll = f", unroll {self.unroll}" if self.unroll != 4 else ""
         size = f"{self.rows}x{self.columns}x{self.depth} by {self.thread_rows}x{self.thread_columns}"
@@ -168,7 +171,8 @@ def tiled(
 
 def _memory(tile: Tile) -> str:
     sizes = {"left": tile.rows // 4 * tile.depth, "right": tile.columns // 4 * tile.depth}
-    return "".join(f"var<workgroup> {name}: array<T4, {size}>;\n" for name, size in sizes.items())
+    arrays = "".join(f"var<workgroup> {name}: array<T4, {size}>;\n" for name, size in sizes.items())
+    return arrays + (pair_functions(tile.stored) if tile.paired else "")
 
 
 def _lanes(tile: Tile) -> str:
@@ -176,8 +180,12 @@ def _lanes(tile: Tile) -> str:
 
 
 def _zeros(tile: Tile) -> str:
-    places = [(i, j) for i in range(tile.thread_rows) for j in range(tile.thread_columns // 4)]
-    return "\n".join(f"var s{i}_{j} = vec4<f32>(0.0);" for i, j in places)
+    return "\n".join(f"var s{i}_{j} = vec4<f32>(0.0);" for i, j in _places(tile))
+
+
+def _places(tile: Tile) -> list[tuple[int, int]]:
+    """Return the rows and columns' vectors of a thread's sums."""
+    return [(i, j) for i in range(tile.thread_rows) for j in range(tile.thread_columns // 4)]
 
 
 def each_sum(tile: AnyTile, pairs: bool, use: Callable[[str, str, list[str]], str]) -> str:
@@ -216,16 +224,27 @@ def _multiply(tile: Tile, swizzled_left: bool, swizzled_right: bool) -> str:
 
 def _chunk(tile: Tile, length: int, first: str, swizzled_left: bool, swizzled_right: bool) -> str:
     """Return the product of `length` steps along K, which begin at four number `first`."""
-    sums = [(i, j) for i in range(tile.thread_rows) for j in range(tile.thread_columns // 4)]
-    lines = [f"var h{i}_{j} = T4();" for i, j in sums if tile.short]
+    lines = [*_zero_short(tile)]
     unroll = min(tile.unroll, length) // 4
     lines.append(f"for (var turn = 0u; turn < {length // 4 // unroll}u; turn++) {{")
     for number in range(unroll):
         at = f"{first} + turn * {unroll}u + {number}u"
         lines += ["{", f"let four = {at};", *_four_steps(tile, swizzled_left, swizzled_right), "}"]
     lines.append("}")
-    lines += [f"s{i}_{j} += vec4<f32>(h{i}_{j});" for i, j in sums if tile.short]
+    lines += _add_short(tile)
     return "{\n" + "\n".join(lines) + "\n}"
+
+
+def _zero_short(tile: Tile) -> Iterable[str]:
+    if tile.paired:
+        return zero_pairs(tile.thread_rows, tile.thread_columns // 4)
+    return (f"var h{i}_{j} = T4();" for i, j in _places(tile) if tile.short)
+
+
+def _add_short(tile: Tile) -> Iterable[str]:
+    if tile.paired:
+        return add_pairs(tile.thread_rows, tile.thread_columns // 4)
+    return (f"s{i}_{j} += vec4<f32>(h{i}_{j});" for i, j in _places(tile) if tile.short)
 
 
 def _four_steps(tile: Tile, swizzled_left: bool, swizzled_right: bool) -> list[str]:
@@ -243,11 +262,19 @@ def _four_steps(tile: Tile, swizzled_left: bool, swizzled_right: bool) -> list[s
         lines.append("{")
         lines += [f"let x{i} = {kind}(left[a{i} + {z * rows4}u]);" for i in range(blocks)]
         lines += [f"let w{j} = {kind}(right[b{j} + {z * columns4}u]);" for j in range(vectors)]
-        for i in range(tile.thread_rows):
-            of = f"{kind}(x{i // 4}.{'xyzw'[i % 4]})"
-            lines += [f"{name}{i}_{j} = fma({of}, w{j}, {name}{i}_{j});" for j in range(vectors)]
+        if tile.paired:
+            lines += multiply_pairs([f"x{i}" for i in range(blocks)], [f"w{j}" for j in range(vectors)])
+        else:
+            lines += _products(tile, kind, name)
         lines.append("}")
     return lines
+
+
+def _products(tile: Tile, kind: str, name: str) -> Iterator[str]:
+    for i in range(tile.thread_rows):
+        of = f"{kind}(x{i // 4}.{'xyzw'[i % 4]})"
+        for j in range(tile.thread_columns // 4):
+            yield f"{name}{i}_{j} = fma({of}, w{j}, {name}{i}_{j});"
 
 
 def _swizzled(at: str, swizzled: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msd.gpu.gpu import BYTES, Gpu
 from msd.gpu.kernels.matrix_tile import MatrixTile
@@ -48,7 +48,8 @@ With f16 in workgroup memory and sums of f32, the first has 0.91 of its speed: w
 saves.
 """
 
-_RATES = EFFICIENCY | SHORT_EFFICIENCY
+_PAIRED = {replace(tile, paired=True): rate for tile, rate in SHORT_EFFICIENCY.items()}
+_RATES = EFFICIENCY | SHORT_EFFICIENCY | _PAIRED
 
 MATRIX_STEPS: dict[tuple[int, int, int, int, int], tuple[float, float, float, int]] = {
     (128, 128, 64, 32, 32): (3950.0, 5.6, 0.02, 6),
@@ -108,7 +109,8 @@ def choose_tile(
     if matrices:
         return min(matrices, key=lambda choice: _matrix_cost(choice, rows, columns, depth, gpu, batch))
     short = bounded and gpu.half and gpu.short_sums
-    threads = _choices(SHORT_EFFICIENCY if short else EFFICIENCY, depth, gpu, gate, splits)
+    tiles = (_PAIRED if gpu.bitcasts else SHORT_EFFICIENCY) if short else EFFICIENCY
+    threads = _choices(tiles, depth, gpu, gate, splits)
     return min(threads, key=lambda choice: _cost(choice, rows, columns, depth, gpu, batch))
 
 
