@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from msd.gpu.gpu import Gpu
 from msd.gpu.kernels.tile import Tile, shrink
-from msd.gpu.kernels.tile_choice import EFFICIENCY, SHORT_EFFICIENCY, choose_tile
+from msd.gpu.kernels.tile_choice import EFFICIENCY, PAIRED_STEPS, SHORT_EFFICIENCY, choose_tile
 from msd.gpu.kernels.tiled_convolution import tiled_convolution
 from msd.gpu.kernels.widening import MOST_SHORT, is_bounded, shrunk_by, tile_widening
 from msd.gpu.kernels.winograd import filter_of_run, transformed_filter, winograd
@@ -102,5 +102,36 @@ def test_the_choice() -> None:
     assert choose_tile(4096, 640, 640, HALF).tile in EFFICIENCY
     assert choose_tile(4096, 640, 640, replace(HALF, short_sums=False), bounded=True).tile in EFFICIENCY
     assert choose_tile(4096, 640, 640, Gpu(short_sums=True), bounded=True).tile in EFFICIENCY
-    paired = choose_tile(4096, 640, 640, replace(HALF, bitcasts=True), bounded=True).tile
-    assert paired in {replace(tile, paired=True) for tile in SHORT_EFFICIENCY}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "taps", "chosen"),
+    [
+        ((9216, 320, 1280), False, ((128, 64), 1)),
+        ((2304, 640, 2560), False, ((128, 64), 4)),
+        ((576, 1280, 11520), True, ((64, 128), 16)),
+        ((40, 320, 320), False, ((32, 32), 1)),
+    ],
+    ids=str,
+)
+def test_pairs_where_shaders_may_read_two_f16_as_a_word(
+    sizes: tuple[int, int, int], taps: bool, chosen: tuple[tuple[int, int], int]
+) -> None:
+    """On a GPU of 132 processors; rows that are read by a filter's taps are few."""
+    gpu = replace(HALF, bitcasts=True, enough_workgroups=264)
+    choice = choose_tile(*sizes, gpu, bounded=True, taps=taps)
+    assert isinstance(choice.tile, Tile)
+    assert choice.tile in PAIRED_STEPS
+    assert ((choice.tile.rows, choice.tile.columns), choice.splits) == chosen
+    assert choose_tile(*sizes, gpu).tile in EFFICIENCY
+
+
+@pytest.mark.parametrize(("memory", "paired"), [(16384, True), (8192, True), (4096, False)])
+def test_pairs_keep_limits_and_gates(memory: int, paired: bool) -> None:
+    gpu = replace(HALF, bitcasts=True, workgroup_bytes=memory, invocations=128)
+    tile = choose_tile(9216, 2560, 320, gpu, gate=True, bounded=True).tile
+    assert isinstance(tile, Tile)
+    assert (tile.short, tile.paired) == (16, paired)
+    assert tile.bytes <= memory
+    assert tile.threads <= 128
+    assert tile.thread_columns == 8

@@ -30,5 +30,6 @@ def convolve(op: Conv2D, gpu: Gpu, step: str = "") -> list[Dispatch]:
         gate=bool(op.epilogue.gate),
         bounded=is_bounded(op.filter),
         halves=op.x.element == "f16" and fits_half(op.filter),
+        taps=op.kernel != (1, 1),
     )
     return tiled_convolution(op, gpu, choice.tile, choice.splits, step)

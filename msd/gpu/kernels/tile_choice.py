@@ -48,8 +48,29 @@ With f16 in workgroup memory and sums of f32, the first has 0.91 of its speed: w
 saves.
 """
 
-_PAIRED = {replace(tile, paired=True): rate for tile, rate in SHORT_EFFICIENCY.items()}
-_RATES = EFFICIENCY | SHORT_EFFICIENCY | _PAIRED
+_RATES = EFFICIENCY | SHORT_EFFICIENCY
+
+
+def _paired(rows: int, columns: int, thread_rows: int, thread_columns: int, depth: int) -> Tile:
+    tile = Tile(rows, columns, thread_rows, thread_columns, depth, short=16, stored="f16", unroll=16)
+    return replace(tile, paired=True)
+
+
+PAIRED_STEPS: dict[Tile, tuple[float, float, float, float]] = {
+    _paired(128, 128, 8, 8, 16): (13160.0, 2.2, 0.02, 1.3),
+    _paired(128, 64, 8, 8, 16): (5600.0, 3.7, 0.06, 1.45),
+    _paired(64, 128, 8, 8, 32): (12890.0, 1.9, 0.04, 1.05),
+    _paired(32, 64, 4, 8, 32): (4320.0, 1.9, 0.18, 1.26),
+    _paired(32, 32, 4, 4, 16): (1230.0, 3.6, 0.38, 1.7),
+}
+"""Of tiles with short sums of pairs: the ns of a step along K with PAIRED_ROOM workgroups on a processor, the
+steps that a workgroup's beginning and end are worth, `busy_rounds`' share, and how many times longer a step
+takes whose rows a filter's taps read from an image.
+
+Fitted to 1351 times of convolutions and of Winograd's products on an H200 by Dawn
+(docs/results/thread-products-h200.json has those of one run), with a median deviation of 3 to 6 %.
+"""
+PAIRED_ROOM = 10
 
 MATRIX_STEPS: dict[tuple[int, int, int, int, int], tuple[float, float, float, int]] = {
     (128, 128, 64, 32, 32): (3950.0, 5.6, 0.02, 6),
@@ -98,23 +119,27 @@ def choose_tile(
     split: bool = True,
     bounded: bool = False,
     halves: bool = False,
+    taps: bool = False,
 ) -> TileChoice:
     """Return the choice with the least estimated time for `batch` products, rows x depth by depth x columns.
 
     A gate needs threads with eight columns; `split` allows split sums. Of `bounded` operands f16 can hold
     short sums. Where f16 holds all operands, which is `halves`, the GPU's matrix units may multiply them.
+    `taps` are a filter's that read rows from an image.
     """
     splits = split and batch == 1
-    matrices = list(_choices(matrix_tiles(gpu) if halves else (), depth, gpu, False, splits))
-    if matrices:
-        return min(matrices, key=lambda choice: _matrix_cost(choice, rows, columns, depth, gpu, batch))
     short = bounded and gpu.half and gpu.short_sums
-    tiles = (_PAIRED if gpu.bitcasts else SHORT_EFFICIENCY) if short else EFFICIENCY
-    threads = _choices(tiles, depth, gpu, gate, splits)
+    stepped = matrix_tiles(gpu) if halves else []
+    if not stepped and short and gpu.bitcasts:
+        stepped = [*PAIRED_STEPS]
+    choices = list(_choices(stepped, depth, gpu, gate, splits))
+    if choices:
+        return min(choices, key=lambda choice: _step_cost(choice, rows, columns, depth, gpu, batch, taps))
+    threads = _choices(SHORT_EFFICIENCY if short else EFFICIENCY, depth, gpu, gate, splits)
     return min(threads, key=lambda choice: _cost(choice, rows, columns, depth, gpu, batch))
 
 
-def matrix_tiles(gpu: Gpu) -> list[MatrixTile]:
+def matrix_tiles(gpu: Gpu) -> list[AnyTile]:
     """Return the tiles that are whole matrices of the GPU's, none without matrix units."""
     unit = gpu.matrix
     if unit is None:
@@ -150,7 +175,7 @@ def _cost(choice: TileChoice, rows: int, columns: int, depth: int, gpu: Gpu, bat
     # A partial sum is written and read; `balance` / 2 multiplications run while a byte moves.
     partial = BYTES[gpu.real] * gpu.balance / (gpu.enough_workgroups * 256)
     extra = DISPATCH + partial * rows * columns * splits if splits > 1 else 0.0
-    assert isinstance(tile, Tile), "matrix tiles have `_matrix_cost`"
+    assert isinstance(tile, Tile), "matrix tiles have `_step_cost`"
     each = tile.thread_rows * tile.thread_columns * -(-depth // splits) / _RATES[tile]
     return (max(1.0, load) + 0.2 * load) * each + extra
 
@@ -164,14 +189,22 @@ def busy_rounds(groups: int, gpu: Gpu, alone: float, room: int) -> float:
     return rounds + (alone + (1 - alone) * rest / room if rest else 0.0)
 
 
-def _matrix_cost(choice: TileChoice, rows: int, columns: int, depth: int, gpu: Gpu, batch: int) -> float:
+def _step_cost(
+    choice: TileChoice, rows: int, columns: int, depth: int, gpu: Gpu, batch: int, taps: bool
+) -> float:
     """Return the ns of the processor with the most workgroups, and of adding parts of sums."""
     tile, splits = choice.tile, choice.splits
-    assert isinstance(tile, MatrixTile), "the other tiles have `_cost`"
-    sizes = (tile.rows, tile.columns, tile.block_rows, tile.block_columns, tile.depth)
-    step, ends, alone, room = MATRIX_STEPS[sizes]
+    step, ends, alone, room = _step(tile, taps)
     groups = -(-rows // tile.rows) * -(-columns // tile.columns) * splits * batch
     steps = -(-depth // (splits * tile.depth)) + ends
     spent = busy_rounds(groups, gpu, alone, room) * steps * step
     parts = 2 * BYTES[gpu.real] * rows * columns * splits
     return spent + (ADDING + parts / ADDED if splits > 1 else 0)
+
+
+def _step(tile: AnyTile, taps: bool) -> tuple[float, float, float, int]:
+    """Return what MATRIX_STEPS have of a tile."""
+    if isinstance(tile, MatrixTile):
+        return MATRIX_STEPS[tile.rows, tile.columns, tile.block_rows, tile.block_columns, tile.depth]
+    ns, ends, alone, longer = PAIRED_STEPS[tile]
+    return ns * longer if taps else ns, ends, alone, PAIRED_ROOM

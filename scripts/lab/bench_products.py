@@ -1,9 +1,10 @@
-"""Time the tiles in which a GPU's matrix units may compute Stable Diffusion's convolutions, and check them.
+"""Time the tiles in which a GPU may compute Stable Diffusion's convolutions, and check them.
 
-    PYTHONPATH=. python -m scripts.lab.bench_matrix_products -o found.json --seconds 170
+    PYTHONPATH=. python -m scripts.lab.bench_products -o found.json --seconds 170 [--threads]
 
-Needs numpy, wgpudawn and a GPU with such units. Times are medians by the GPU's own clock, errors in dB to
-float64. The chosen attentions of Stable Diffusion 1.5's heads are checked first.
+By matrix units, or by threads with short sums of pairs. Needs numpy, wgpudawn and a GPU with such units, or with
+shader-f16. Times are medians by the GPU's own clock, errors in dB to float64. The chosen attentions of Stable
+Diffusion 1.5's heads are checked first.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from msd.gpu.gpu import Gpu
 from msd.gpu.kernels.attention import attend
 from msd.gpu.kernels.matrix_tile import MatrixTile
 from msd.gpu.kernels.tile import AnyTile
-from msd.gpu.kernels.tile_choice import choose_tile
+from msd.gpu.kernels.tile_choice import SHORT_EFFICIENCY, SPLITS, choose_tile
 from msd.gpu.kernels.tiled_convolution import tiled_convolution
 from msd.gpu.kernels.winograd import transformed_filter, winograd
 from msd.gpu.operations import Conv2D
@@ -60,6 +61,10 @@ TILES = [
     *((64, 32, 32, 16, 64), (128, 128, 32, 32, 32), (64, 64, 32, 16, 32)),
 ]
 """Rows, columns, a subgroup's, and the step along K."""
+THREAD_TILES = [
+    *(replace(tile, paired=True) for tile in SHORT_EFFICIENCY),
+    *(replace(tile, paired=True, depth=32) for tile in SHORT_EFFICIENCY if tile.thread_columns == 8),
+]
 HEADS = [
     Case("SD 1.5", 8, queries, keys, size=size, count=1)
     for pixels in (48 * 80, 96 * 64)
@@ -92,9 +97,12 @@ def main() -> None:
     )
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=170.0, help="begin no further shape after this time")
+    parser.add_argument("--threads", action="store_true", help="by threads, not by matrix units")
     options = parser.parse_args()
     begun = time.monotonic()
     device = open_device(api="dawn")
+    if options.threads:
+        device = replace(device, gpu=replace(device.gpu, matrix=None, short_sums=True))
     report: dict[str, Any] = {"device": device.name, "gpu": str(device.gpu), "heads": [], "rows": []}
     print(device.name, device.gpu, flush=True)
     try:
@@ -174,21 +182,26 @@ def _row(shape: Shape, each: Way, op: Conv2D, seconds: list[float], db: float) -
     }
 
 
-def _tiles(gpu: Gpu) -> list[MatrixTile]:
-    assert gpu.matrix is not None, "the adapter has no matrix units"
-    tiles = [MatrixTile(*sizes[:4], gpu.matrix, sizes[4]) for sizes in TILES]
+def _tiles(gpu: Gpu, gate: bool = False) -> list[AnyTile]:
+    """Return the tiles to try, of matrices where the GPU has units for them."""
+    threads = [tile for tile in THREAD_TILES if tile.thread_columns == 8 or not gate]
+    tiles: list[AnyTile] = [*threads]
+    if gpu.matrix is not None:
+        tiles = [MatrixTile(*sizes[:4], gpu.matrix, sizes[4]) for sizes in TILES]
     return [tile for tile in tiles if tile.bytes <= gpu.workgroup_bytes and tile.threads <= gpu.invocations]
 
 
 def _direct(op: Conv2D, gpu: Gpu) -> Iterator[Way]:
-    for tile in _tiles(gpu):
+    most = 500 if gpu.matrix else 1400
+    for tile in _tiles(gpu, bool(op.epilogue.gate)):
         groups = -(-op.pixels // tile.rows) * -(-op.filter.columns // tile.columns)
-        for splits in (1, 2, 4, 8, 12, 16):
+        for splits in SPLITS:
             deep = op.filter.rows >= 4 * splits * tile.depth
-            if splits == 1 or (deep and 100 <= groups * splits <= 500):
+            if splits == 1 or (deep and 100 <= groups * splits <= most):
                 yield Way(str(tile), splits, _convolving(op, gpu, tile, splits))
     sizes = op.pixels, op.filter.columns, op.filter.rows
-    chosen = choose_tile(*sizes, gpu, gate=bool(op.epilogue.gate), halves=True)
+    gate, taps = bool(op.epilogue.gate), op.kernel != (1, 1)
+    chosen = choose_tile(*sizes, gpu, gate=gate, bounded=True, halves=True, taps=taps)
     make = _convolving(op, gpu, chosen.tile, chosen.splits)
     yield Way(str(chosen.tile), chosen.splits, make, chosen=True)
 
@@ -200,7 +213,7 @@ def _convolving(op: Conv2D, gpu: Gpu, tile: AnyTile, splits: int) -> Callable[[V
 def _by_winograd(op: Conv2D, gpu: Gpu, weights: Any) -> Iterator[Way]:
     filter_ = transformed_filter(lambda: weights, weights.shape[0], weights.shape[3], 4, gpu, "w4", "int8")
 
-    def winograds(tile: MatrixTile | None) -> Callable[[Value], list[Dispatch]]:
+    def winograds(tile: AnyTile | None) -> Callable[[Value], list[Dispatch]]:
         return lambda y: winograd(replace(op, y=y), filter_, 4, gpu, size=tile)
 
     for tile in _tiles(gpu):
