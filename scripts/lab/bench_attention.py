@@ -24,7 +24,8 @@ from msd.gpu.assemble import Named, assemble
 from msd.gpu.device import OpenDevice, open_device
 from msd.gpu.gpu import BYTES, Gpu
 from msd.gpu.kernels.attention import LARGEST_FLASH, attend_partially, attend_plainly
-from msd.gpu.kernels.flash import choose_across, choose_tile, flash
+from msd.gpu.kernels.flash import flash
+from msd.gpu.kernels.flash_choice import choose_across, choose_tile
 from msd.gpu.kernels.flash_tile import FlashTile
 from msd.gpu.kernels.normalization import normalize_groups, normalize_layers
 from msd.gpu.operations import Attention, GroupNorm, Heads, LayerNorm
@@ -216,7 +217,7 @@ def flash_rows(
                 print(f"heads of {size}: {len(tiles) - number} tiles were not tried for want of time")
                 break
             ops = [attention_of(case, device.gpu) for case in same]
-            runs = [Run(case, op, [flash(op, tile, device.gpu)]) for case, op in zip(same, ops, strict=True)]
+            runs = [Run(case, op, flash(op, tile, device.gpu)) for case, op in zip(same, ops, strict=True)]
             for row in tried_runs(runs, tile_name(tile), device):
                 yield replace(row, chosen=choose_tile(attention_of(row.case, device.gpu), device.gpu) == tile)
 

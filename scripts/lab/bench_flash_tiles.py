@@ -1,9 +1,9 @@
-"""Time the tiles of FlashAttention by a GPU's matrix units, at the sizes of several latents.
+"""Time the tiles of FlashAttention by a GPU's matrix units or threads, at the sizes of several latents.
 
-    PYTHONPATH=. python -m scripts.lab.bench_flash_tiles -o found.json --seconds 90
+    PYTHONPATH=. python -m scripts.lab.bench_flash_tiles -o found.json --seconds 90 [--threads]
 
-Needs numpy, wgpudawn and a GPU with such units. Times are medians by the GPU's own clock behind other work,
-errors in dB to float64.
+Needs numpy, wgpudawn and a GPU with such units, or with shader-f16. Times are medians by the GPU's own clock
+behind other work, errors in dB to float64.
 """
 
 from __future__ import annotations
@@ -20,9 +20,14 @@ import numpy as np
 from msd.errors import MsdError
 from msd.gpu.device import OpenDevice, open_device
 from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.flash import flash
+from msd.gpu.kernels.flash_choice import choose_across, choose_tile
 from msd.gpu.kernels.flash_matrix import SHAPES, choose_matrix_tile, flash_by_matrices
 from msd.gpu.kernels.flash_matrix_tile import FlashMatrixTile
+from msd.gpu.kernels.flash_pieces import divides
+from msd.gpu.kernels.flash_tile import FlashTile
 from msd.gpu.operations import Attention
+from msd.gpu.value import Dispatch
 from scripts.figures import save_figures
 from scripts.lab.attention_cases import Case
 from scripts.lab.bench_attention import Run, attention_of, checked, heads_of, measure, numbers
@@ -50,6 +55,8 @@ OTHERS = [
     (64, 32, 16, 1, 1),
 ]
 TRIED = [*SHAPES, *OTHERS]
+DOWN_AND_ROWS = ((16, 4), (8, 4), (16, 2), (4, 4))
+"""Of threads' tiles."""
 PIECES = (1, 2, 3, 4, 6)
 FEW, REPEATS = 512, 5
 """Keys that are not divided, and the runs of a median."""
@@ -62,8 +69,11 @@ def main() -> None:
     )
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=90.0, help="begin no further case after this time")
+    parser.add_argument("--threads", action="store_true", help="by threads, not by matrix units")
     options = parser.parse_args()
     device = open_device(api="dawn")
+    if options.threads:
+        device = replace(device, gpu=replace(device.gpu, matrix=None, short_sums=True))
     report = described(PACKAGES) | {"device": device.name}
     begun = time.monotonic()
     for number, case in enumerate(CASES):
@@ -76,20 +86,38 @@ def main() -> None:
         _show(case, rows, time.monotonic() - begun)
 
 
-def _tiles(op: Attention, gpu: Gpu) -> list[FlashMatrixTile]:
+def _tiles(op: Attention, gpu: Gpu) -> list[FlashMatrixTile | FlashTile]:
     """Return the chosen tile, then those that fit."""
-    unit, chosen = gpu.matrix, choose_matrix_tile(op, gpu)
-    assert unit is not None, "the adapter has no matrix units"
+    chosen = choose_matrix_tile(op, gpu) or choose_tile(op, gpu)
     assert chosen is not None, "every case has a tile"
-    tiles = [FlashMatrixTile(*sizes[:3], unit, *sizes[3:]) for sizes in TRIED]
+    pieces = PIECES if op.keys > FEW else PIECES[:1]
     fitting = [
-        replace(tile, pieces=pieces)
-        for tile in tiles
-        if tile.whole and tile.threads <= gpu.invocations
-        if tile.bytes(op.size, op.value_size) <= gpu.workgroup_bytes and tile.rows * op.size <= 32 * 96
-        for pieces in (PIECES if op.keys > FEW else PIECES[:1])
+        replace(tile, pieces=n)
+        for tile in (_matrix_tiles(op, gpu) if gpu.matrix else _thread_tiles(op))
+        if tile.bytes(op.size, op.value_size) <= gpu.workgroup_bytes
+        for n in pieces
     ]
-    return list(dict.fromkeys([chosen, *fitting]))
+    return list(dict.fromkeys([chosen, *(tile for tile in fitting if divides(op, tile, gpu))]))
+
+
+def _matrix_tiles(op: Attention, gpu: Gpu) -> Iterator[FlashMatrixTile]:
+    assert gpu.matrix is not None, "the adapter has matrix units"
+    for sizes in TRIED:
+        tile = FlashMatrixTile(*sizes[:3], gpu.matrix, *sizes[3:])
+        if tile.whole and tile.threads <= gpu.invocations and tile.rows * op.size <= 32 * 96:
+            yield tile
+
+
+def _thread_tiles(op: Attention) -> Iterator[FlashTile]:
+    widest = choose_across(op.value_size)
+    for across in (widest, widest // 2):
+        yield from (FlashTile(across, *shape, "f16", short_sums=True) for shape in DOWN_AND_ROWS)
+
+
+def _dispatches(op: Attention, tile: FlashMatrixTile | FlashTile, gpu: Gpu) -> list[Dispatch]:
+    if isinstance(tile, FlashTile):
+        return flash(op, tile, gpu)
+    return flash_by_matrices(op, tile, gpu)
 
 
 def _measured(device: OpenDevice, case: Case) -> Iterator[dict[str, Any]]:
@@ -97,7 +125,7 @@ def _measured(device: OpenDevice, case: Case) -> Iterator[dict[str, Any]]:
     plain = attention_of(case, gpu)
     tiles = _tiles(plain, gpu)
     ops = [replace(plain, y=heads_of(f"y{n}", gpu, case, case.queries)) for n in range(len(tiles))]
-    runs = [Run(case, op, flash_by_matrices(op, tile, gpu)) for op, tile in zip(ops, tiles, strict=True)]
+    runs = [Run(case, op, _dispatches(op, tile, gpu)) for op, tile in zip(ops, tiles, strict=True)]
     inputs = {heads.value: numbers(heads.value, n) for n, heads in enumerate((plain.q, plain.k, plain.v))}
     dispatches = [dispatch for run in runs for dispatch in run.dispatches]
     try:

@@ -2,9 +2,9 @@
 
     PYTHONPATH=. python -m scripts.lab.bench_products -o found.json --seconds 170 [--threads]
 
-By matrix units, or by threads with short sums of pairs. Needs numpy, wgpudawn and a GPU with such units, or with
-shader-f16. Times are medians by the GPU's own clock, errors in dB to float64. The chosen attentions of Stable
-Diffusion 1.5's heads are checked first.
+By matrix units, or by threads with short sums of pairs. Needs numpy, wgpudawn and a GPU with such units, or
+with shader-f16. Times are medians by the GPU's own clock, errors in dB to float64. The chosen attentions of
+Stable Diffusion 1.5's heads are checked first.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ def _attention(device: OpenDevice, seconds: float, small: bool) -> Iterator[dict
                 print(f"heads of {size}: no time from {tile_name(tile)} on")
                 break
             ops = [attention_of(case, device.gpu) for case in same]
-            runs = [Run(case, op, [flash(op, tile, device.gpu)]) for case, op in zip(same, ops, strict=True)]
+            runs = [Run(case, op, flash(op, tile, device.gpu)) for case, op in zip(same, ops, strict=True)]
             try:
                 found = list(measure_runs(runs, tile_name(tile), device, 5))
             except MsdError as problem:

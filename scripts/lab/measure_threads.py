@@ -18,8 +18,8 @@ import click
 
 from msd.gpu.assemble import Named, assemble
 from msd.gpu.device import OpenDevice, open_device
-from msd.gpu.kernels.flash import choose_tile as choose_flash
 from msd.gpu.kernels.flash import flash
+from msd.gpu.kernels.flash_choice import choose_tile as choose_flash
 from msd.gpu.kernels.shader import shader_dispatch
 from msd.gpu.session import Session
 from msd.gpu.value import Dispatch, Value
@@ -147,7 +147,7 @@ def _attention(device: OpenDevice) -> Iterator[dict[str, Any]]:
         op = attention_of(case, device.gpu)
         tile = choose_flash(op, device.gpu)
         assert tile is not None, "every case has a tile"
-        run = Run(case, op, [flash(op, tile, device.gpu)])
+        run = Run(case, op, flash(op, tile, device.gpu))
         [row] = measure_runs([run], "chosen", device, REPEATS)
         rounded = {"TFLOPS": round(row.tflops, 1), "dB": round(row.decibels, 1)}
         yield {"of": f"attention {' '.join(case.name.split())}"} | rounded

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from msd.errors import DelegateFailed
 from msd.gpu.gpu import Gpu
 from msd.gpu.kernels.attention import attend, attend_partially, attend_plainly, choose_flash
-from msd.gpu.kernels.flash import choose_across, choose_tile, flash
+from msd.gpu.kernels.flash import flash
+from msd.gpu.kernels.flash_choice import choose_across, choose_tile
 from msd.gpu.kernels.flash_tile import FlashTile
 from msd.gpu.operations import Attention, Heads
 from msd.gpu.value import Dispatch, Value
@@ -136,14 +137,33 @@ def test_queries_keys_and_values_in_one_value(size: int) -> None:
 def test_tiles(size: int, across: int, down: int, rows: int, ahead: bool) -> None:
     """The queries' and the keys' last tiles are not full; 37 keys are several tiles, or fewer than one."""
     op = operation(Sizes(1, 2, 37, 41, size, size))
-    check(op, [flash(op, FlashTile(across, down, rows, "f32", ahead), GPU)])
+    check(op, flash(op, FlashTile(across, down, rows, "f32", ahead), GPU))
 
 
 @pytest.mark.parametrize("size", [32, 20, 13])
 def test_short_sums(size: int) -> None:
     """In f32 they are as precise as long ones; what f16 loses is measured where a GPU has it."""
     op = operation(Sizes(1, 2, 37, 41, size, size))
-    check(op, [flash(op, FlashTile(5, 3, 2, "f32", short_sums=True), GPU)])
+    check(op, flash(op, FlashTile(5, 3, 2, "f32", short_sums=True), GPU))
+
+
+@pytest.mark.parametrize("sizes", [Sizes(2, 3, 21, 77, 13, 7), Sizes(1, 2, 37, 41, 16, 20)], ids=str)
+@pytest.mark.parametrize(("pieces", "short"), [(2, False), (3, True)])
+def test_pieces_of_the_keys(sizes: Sizes, pieces: int, short: bool) -> None:
+    """The last piece is short; heads that fill no vector; rows of several batches and heads."""
+    op = operation(sizes)
+    tile = FlashTile(4, 3, 4, "f32", short_sums=short, pieces=pieces)
+    dispatches = flash(op, tile, GPU)
+    assert len(dispatches) == 2
+    check(op, dispatches)
+
+
+def test_pieces_whose_keys_a_mask_hides() -> None:
+    """Of the first queries, all keys of a later piece."""
+    op = operation(Sizes(1, 2, 77, 77, 16, 16))
+    mask = np.where(np.tri(77, dtype=bool), 0, -np.inf).astype(np.float32)
+    op = replace(op, mask=constant("mask", mask))
+    check(op, flash(op, FlashTile(4, 4, 2, "f32", pieces=3), GPU), mask)
 
 
 @given(
@@ -194,6 +214,28 @@ def test_the_tile_chosen_fits(size: int, gpu: Gpu, queries: int) -> None:
     assert tile.invocations <= min(gpu.invocations, 320)
 
 
+@pytest.mark.parametrize(
+    ("heads", "queries", "keys", "size", "chosen"),
+    [
+        (5, 9216, 9216, 64, (8, 16, 4, 4)),
+        (20, 1024, 1024, 64, (8, 16, 4, 2)),
+        (5, 9216, 77, 64, (8, 16, 2, 1)),
+        (8, 256, 256, 160, (20, 16, 2, 2)),
+    ],
+)
+def test_tiles_leave_many_processors_alike_work(
+    heads: int, queries: int, keys: int, size: int, chosen: tuple[int, int, int, int]
+) -> None:
+    """What was the fastest on an H200: across, down, rows and pieces; a phone's processors are few."""
+    op = operation(Sizes(1, heads, queries, keys, size, size), "f16")
+    gpu = Gpu(half=True, short_sums=True, workgroup_bytes=49152, invocations=1024)
+    tile, phones = (choose_tile(op, replace(gpu, enough_workgroups=n)) for n in (264, 16))
+    assert tile is not None
+    assert phones is not None
+    assert (tile.across, tile.down, tile.rows, tile.pieces) == chosen
+    assert phones.pieces == 1
+
+
 def test_few_queries_get_small_tiles() -> None:
     gpu = Gpu(half=True, workgroup_bytes=49152)
     many, few = (operation(Sizes(1, 5, queries, 77, 64, 64)) for queries in (4096, 64))
@@ -222,6 +264,6 @@ def test_heads_that_no_tile_fits_are_refused() -> None:
 @pytest.mark.parametrize("size", [64, 7])
 def test_f16_changes_types_only(size: int) -> None:
     sizes = Sizes(1, 1, 20, 20, size, size)
-    half = flash(operation(sizes, "f16"), FlashTile(4, 4, 4, "f16"), Gpu(half=True))
-    full = flash(operation(sizes), FlashTile(4, 4, 4, "f32"), GPU)
+    [half] = flash(operation(sizes, "f16"), FlashTile(4, 4, 4, "f16"), Gpu(half=True))
+    [full] = flash(operation(sizes), FlashTile(4, 4, 4, "f32"), GPU)
     assert only_types_differ(full, half)

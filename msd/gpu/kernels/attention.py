@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from msd.errors import DelegateFailed
 from msd.gpu.gpu import BYTES, Gpu
-from msd.gpu.kernels.flash import choose_tile, flash
+from msd.gpu.kernels.flash import flash
+from msd.gpu.kernels.flash_choice import choose_tile
 from msd.gpu.kernels.flash_matrix import choose_matrix_tile, flash_by_matrices
 from msd.gpu.kernels.product import multiply
 from msd.gpu.kernels.rows import MAIN, has_half
@@ -40,7 +41,7 @@ def attend(op: Attention, gpu: Gpu, step: str = "") -> list[Dispatch]:
             f"no tile of attention with heads of {op.size} and {op.value_size} fits this GPU's "
             f"{gpu.workgroup_bytes} bytes of workgroup memory"
         )
-    return [flash(op, tile, gpu, step)]
+    return flash(op, tile, gpu, step)
 
 
 def attend_partially(op: Attention, gpu: Gpu, step: str = "") -> list[Dispatch]:

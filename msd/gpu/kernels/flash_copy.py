@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from msd.gpu.operations import Attention
+
 AT_ONCE = 8
 """The most vectors that an invocation holds on their way to workgroup memory."""
 
@@ -101,3 +103,11 @@ class RowCopy:
 def block_of(rows: int) -> int:
     """Return how many rows invocations side by side copy: eight vectors use all banks of workgroup memory."""
     return next(n for n in (8, 4, 2, 1) if rows % n == 0)
+
+
+def row_width(op: Attention) -> int:
+    """Return 4 where all rows are whole vectors at places that four divides, else 1."""
+    numbers = [op.size, op.value_size]
+    for heads in (op.q, op.k, op.v, op.y):
+        numbers += [heads.offset, heads.batch, heads.head, heads.row]
+    return 4 if all(number % 4 == 0 for number in numbers) else 1

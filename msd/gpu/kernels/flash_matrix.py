@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from msd.gpu.gpu import Gpu
-from msd.gpu.kernels.flash import row_width
+from msd.gpu.kernels.flash_copy import row_width
 from msd.gpu.kernels.flash_matrix_shader import flash_matrix_wgsl
 from msd.gpu.kernels.flash_matrix_tile import FlashMatrixTile
-from msd.gpu.kernels.flash_pieces import add_pieces, kept_bytes, kept_pieces, piece_keys
+from msd.gpu.kernels.flash_pieces import PIECES, add_pieces, adding_ns, divides, kept_pieces, piece_keys
 from msd.gpu.kernels.flash_shader import LOG2_E
 from msd.gpu.kernels.shader import shader_dispatch
 from msd.gpu.kernels.tile_choice import busy_rounds
@@ -36,11 +36,6 @@ ROOMY = 64
 """The most sums of the result that a thread holds where registers leave a processor the room of SHAPES."""
 SOFTMAX = 0.8
 """The part of the time that heads of any size take; the rest is in proportion to their matrices' columns."""
-PIECES = (1, 2, 3, 4, 6, 8)
-ADDING, ADDED = 11000.0, 3800.0
-"""The ns of a dispatch that adds pieces, and the bytes of pieces for one ns more."""
-MOST_KEPT = 64 << 20
-"""The most bytes of pieces."""
 PADDED = 1.25
 """How many times more columns than values subgroups side by side may have, with those that fill matrices."""
 MOST_SUMS = 96
@@ -59,15 +54,8 @@ def choose_matrix_tile(op: Attention, gpu: Gpu) -> FlashMatrixTile | None:
     tiles = {FlashMatrixTile(*shape[:3], gpu.matrix, *shape[3:]): costs for shape, costs in SHAPES.items()}
     fitting = [(tile, costs) for tile, costs in tiles.items() if _fits(tile, op, gpu)]
     divided = [(replace(tile, pieces=pieces), costs) for tile, costs in fitting for pieces in PIECES]
-    estimates = {tile: _cost(tile, *costs, op, gpu) for tile, costs in divided if _divides(tile, op, gpu)}
+    estimates = {tile: _cost(tile, *costs, op, gpu) for tile, costs in divided if divides(op, tile, gpu)}
     return min(estimates, key=lambda tile: estimates[tile], default=None)
-
-
-def _divides(tile: FlashMatrixTile, op: Attention, gpu: Gpu) -> bool:
-    """Return whether each piece has keys, and all take little memory and a possible dispatch."""
-    pieces = tile.pieces
-    few = pieces == 1 or (kept_bytes(op, pieces) <= MOST_KEPT and op.batch * pieces <= gpu.workgroups)
-    return few and (pieces - 1) * piece_keys(op, tile) < op.keys
 
 
 def _cost(
@@ -79,8 +67,7 @@ def _cost(
     each = tile.queries * (piece_keys(op, tile) + start) * ns * size
     if _sums(tile, op) > ROOMY:
         room = max(1, room // 2)
-    spent = busy_rounds(groups, gpu, alone, room) * each
-    return spent + (ADDING + kept_bytes(op, tile.pieces) / ADDED if tile.pieces > 1 else 0)
+    return busy_rounds(groups, gpu, alone, room) * each + adding_ns(op, tile.pieces)
 
 
 def _fits(tile: FlashMatrixTile, op: Attention, gpu: Gpu) -> bool:

@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from msd.gpu.kernels.flash_matrix_tile import FlashMatrixTile
-from msd.gpu.kernels.flash_shader import LOADS, LOG2_E, LOWEST, STORES
+from msd.gpu.kernels.flash_shader import LOADS, LOG2_E, LOWEST, PART, STORES, piece_lines
 from msd.gpu.wgsl import fill
 
 ROOM, ABOVE = 12.0, 4.0
 """Shares are powers of two of scores less a reference of the row, a score that was its largest less ABOVE.
 A larger score moves the reference where the share would exceed 2^ROOM, which f16 still holds."""
-
-PART = "fn store(base: u32, i: u32, v: vec4<f32>) { parts[base + i] = v; }\n"
-"""What is kept of a piece of the keys: sums of values, relative to the row's reference."""
 
 SHADER = """
 alias T = vec4<$stored>;
@@ -99,7 +96,7 @@ def flash_matrix_wgsl(
         score_at=_first_own(tile),
         keys=tile.keys,
         lowest=LOWEST,
-        piece=_lines(1, _piece(tile)),
+        piece=_lines(1, piece_lines(tile.pieces)),
         queries_in=_lines(1, _queries(tile, size)),
         declare=_lines(1, _declare(tile, value_size)),
         products=_lines(2, _products(tile, size)),
@@ -143,17 +140,6 @@ def _own(tile: FlashMatrixTile, n: int) -> str:
 def _result_places(tile: FlashMatrixTile, value_size: int) -> list[tuple[int, int]]:
     across = range(tile.columns(value_size) // tile.unit.columns)
     return [(i, j) for i in _blocks(tile) for j in across]
-
-
-def _piece(tile: FlashMatrixTile) -> Iterator[str]:
-    """The keys of a workgroup, a whole number of steps but for the last."""
-    if tile.pieces == 1:
-        yield from ("let batch = group.z;", "let first_key = 0u;", "let last_key = p.keys;")
-        return
-    yield f"let batch = group.z / {tile.pieces}u;"
-    yield f"let piece = group.z % {tile.pieces}u;"
-    yield "let first_key = piece * p.piece_keys;"
-    yield "let last_key = min(first_key + p.piece_keys, p.keys);"
 
 
 def _copies(tile: FlashMatrixTile, size: int, value_size: int) -> dict[str, list[str]]:

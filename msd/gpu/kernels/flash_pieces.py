@@ -7,13 +7,20 @@ shares' sum. A second dispatch brings them to one reference and divides.
 from __future__ import annotations
 
 from msd.gpu.gpu import BYTES, Gpu
-from msd.gpu.kernels.flash import row_width
+from msd.gpu.kernels.flash_copy import row_width
 from msd.gpu.kernels.flash_matrix_tile import FlashMatrixTile
 from msd.gpu.kernels.flash_shader import LOWEST, STORES
+from msd.gpu.kernels.flash_tile import FlashTile
 from msd.gpu.kernels.shader import shader_dispatch
 from msd.gpu.operations import Attention
 from msd.gpu.value import Dispatch, Value
 from msd.gpu.wgsl import fill, groups_for
+
+PIECES = (1, 2, 3, 4, 6, 8)
+ADDING, ADDED = 11000.0, 3800.0
+"""The ns of a dispatch that adds pieces, and the bytes of pieces for one ns more, on an H200."""
+MOST_KEPT = 64 << 20
+"""The most bytes of pieces."""
 
 _ADD = """
 @compute @workgroup_size(64)
@@ -43,10 +50,22 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 """
 
 
-def piece_keys(op: Attention, tile: FlashMatrixTile) -> int:
+def piece_keys(op: Attention, tile: FlashMatrixTile | FlashTile) -> int:
     """Return the keys of each piece but the last, a whole number of steps."""
     steps = -(-op.keys // tile.keys)
     return -(-steps // tile.pieces) * tile.keys
+
+
+def divides(op: Attention, tile: FlashMatrixTile | FlashTile, gpu: Gpu) -> bool:
+    """Return whether each piece has keys, and all take little memory and a possible dispatch."""
+    pieces = tile.pieces
+    few = pieces == 1 or (kept_bytes(op, pieces) <= MOST_KEPT and op.batch * pieces <= gpu.workgroups)
+    return few and (pieces - 1) * piece_keys(op, tile) < op.keys
+
+
+def adding_ns(op: Attention, pieces: int) -> float:
+    """Return the estimated ns of adding pieces, 0 where there is one."""
+    return ADDING + kept_bytes(op, pieces) / ADDED if pieces > 1 else 0.0
 
 
 def kept_pieces(op: Attention, pieces: int) -> dict[str, tuple[Value, int]]:

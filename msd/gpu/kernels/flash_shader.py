@@ -42,6 +42,9 @@ STORES = {
 """,
 }
 
+PART = "fn store(base: u32, i: u32, v: vec4<f32>) { parts[base + i] = v; }\n"
+"""What is kept of a piece of the keys: sums of values, relative to the row's reference."""
+
 SHADER = """
 alias T = vec4<$stored>;
 alias Rows = $parts_type;
@@ -61,13 +64,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let tx = t % ${across}u;
   let ty = t / ${across}u;
   let first = group.x * ${queries}u;
-  let q_base = p.q_offset + group.z * p.q_batch + group.y * p.q_head;
-  let k_base = p.k_offset + group.z * p.k_batch + group.y * p.k_head;
-  let v_base = p.v_offset + group.z * p.v_batch + group.y * p.v_head;
+$piece
+  let q_base = p.q_offset + batch * p.q_batch + group.y * p.q_head;
+  let k_base = p.k_offset + batch * p.k_batch + group.y * p.k_head;
+  let v_base = p.v_offset + batch * p.v_batch + group.y * p.v_head;
 $load_queries
 $declare
 $first_keys
-  for (var start = 0u; start < p.keys; start += ${keys}u) {
+  for (var start = first_key; start < last_key; start += ${keys}u) {
 $store_keys
     workgroupBarrier();
 $load_values
@@ -106,9 +110,10 @@ def flash_wgsl(
         fill(LOADS[width], name=name, array=names[name], size=value_size if name == "v" else size, **gaps)
         for name in "qkv"
     )
-    code += fill(STORES[width], size=value_size, **gaps)
+    code += PART if tile.pieces > 1 else fill(STORES[width], size=value_size, **gaps)
     return code + fill(
         SHADER,
+        piece=_lines(1, piece_lines(tile.pieces)),
         stored=tile.stored,
         parts_type="f32" if tile.rows == 1 else f"vec{min(tile.rows, 4)}<f32>",
         length=tile.length(size, value_size),
@@ -152,7 +157,7 @@ def _copies(tile: FlashTile, depth: int, columns: int) -> dict[str, str]:
         name="k",
         rows=tile.keys,
         block=block_of(across),
-        row=row.format("0u", "keys"),
+        row=row.format("first_key", "keys"),
         place="key_tile[$c][$j][$r]",
         factor="",
         transposed=True,
@@ -175,6 +180,17 @@ def _copies(tile: FlashTile, depth: int, columns: int) -> dict[str, str]:
         "store_values": _lines(2, values.store("next_v") if ahead else values.at_once()),
         "load_keys": _lines(2, after.load("next_k", "")) if ahead else "",
     }
+
+
+def piece_lines(pieces: int) -> Iterator[str]:
+    """Yield lines that say which keys a workgroup has, a whole number of steps but for the last."""
+    if pieces == 1:
+        yield from ("let batch = group.z;", "let first_key = 0u;", "let last_key = p.keys;")
+        return
+    yield f"let batch = group.z / {pieces}u;"
+    yield f"let piece = group.z % {pieces}u;"
+    yield "let first_key = piece * p.piece_keys;"
+    yield "let last_key = min(first_key + p.piece_keys, p.keys);"
 
 
 def _unrolled(count: int) -> int:
@@ -292,12 +308,22 @@ def _finish(tile: FlashTile, vectors: int, columns: int) -> Iterator[str]:
     yield from _write_parts(tile, "sum$i")
     yield "workgroupBarrier();"
     yield from _join_parts(tile, "0.0", "$a + $b")
-    yield "let y_base = p.y_offset + group.z * p.y_batch + group.y * p.y_head;"
+    if tile.pieces > 1:
+        yield "let first_row = ((piece * p.batches + batch) * p.heads + group.y) * p.queries + first;"
+    else:
+        yield "let first_row = p.y_offset + batch * p.y_batch + group.y * p.y_head + first * p.y_row;"
     for i in range(tile.rows):
-        yield f"if (first + ty + {i * tile.down}u < p.queries) {{"
-        yield f"  let to_row = y_base + (first + ty + {i * tile.down}u) * p.y_row;"
+        row = f"ty + {i * tile.down}u"
+        yield f"if (first + {row} < p.queries) {{"
+        if tile.pieces > 1:
+            yield f"  let to_row = (first_row + {row}) * {columns}u;"
+            known = f"vec2<f32>(maximum{i}, {_joined(tile, i)})"
+            yield f"  if (tx == 0u) {{ statistics[first_row + {row}] = {known}; }}"
+        else:
+            yield f"  let to_row = first_row + ({row}) * p.y_row;"
         for c in range(vectors):
             column = f"tx + {c * tile.across}u"
             guard = f"if ({column} < {columns}u) " if columns % tile.across else ""
-            yield f"  {guard}{{ store(to_row, {column}, o{i}_{c} / {_joined(tile, i)}); }}"
+            divided = "" if tile.pieces > 1 else f" / {_joined(tile, i)}"
+            yield f"  {guard}{{ store(to_row, {column}, o{i}_{c}{divided}); }}"
         yield "}"

@@ -18,7 +18,8 @@ class FlashTile:
     `across`-th vector of four. Queries, keys, values and probabilities are in workgroup memory as `stored`.
     With `ahead`, invocations read values while they compute scores, and the next keys while they sum results.
     With `short_sums`, up to 20 neighbouring products are summed as `stored` before they join the f32 sum;
-    queries and probabilities are smaller then, so that these sums stay in range.
+    queries and probabilities are smaller then, so that these sums stay in range. `pieces` workgroups share
+    the keys of a query.
     """
 
     across: int
@@ -27,6 +28,7 @@ class FlashTile:
     stored: Element
     ahead: bool = True
     short_sums: bool = False
+    pieces: int = 1
 
     @property
     def queries(self) -> int:
