@@ -52,8 +52,7 @@ _RATES = EFFICIENCY | SHORT_EFFICIENCY
 
 
 def _paired(rows: int, columns: int, thread_rows: int, thread_columns: int, depth: int) -> Tile:
-    tile = Tile(rows, columns, thread_rows, thread_columns, depth, short=16, stored="f16", unroll=16)
-    return replace(tile, paired=True)
+    return replace(_short(rows, columns, thread_rows, thread_columns), depth=depth, paired=True)
 
 
 PAIRED_STEPS: dict[Tile, tuple[float, float, float, float]] = {
