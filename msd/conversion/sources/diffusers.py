@@ -13,6 +13,7 @@ from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.component_weights import StoredTensors, has_weights, stored_tensors
 from msd.conversion.sources.old_size import with_usual_size
 from msd.conversion.sources.other_formats import INSTEAD, format_of_pipeline
+from msd.conversion.sources.repainting import PIPELINE, repainted
 from msd.conversion.sources.two_names import by_new_names
 from msd.errors import BadCheckpoint
 from msd.files import bounded, schema
@@ -102,6 +103,15 @@ def _refuse_masks(family: Family, folders: Mapping[str, Mapping[str, Any]]) -> N
 
 
 def _scheduler(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the scheduler's configuration as the pipeline takes it, and a sentence on each change."""
+    config, chosen = _named_scheduler(folder)
+    if read_json(folder, INDEX).get("_class_name") != PIPELINE:
+        return config, chosen
+    config, replaced = repainted(config)
+    return config, (*chosen, *replaced)
+
+
+def _named_scheduler(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the scheduler's configuration, and a sentence where two files name two classes.
 
     Diffusers makes the class that model_index.json names, with the settings of scheduler_config.json.
