@@ -11,6 +11,7 @@ from typing import Any
 from msd.bundle import ImageDefaults
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.component_weights import StoredTensors, has_weights, stored_tensors
+from msd.conversion.sources.named_classes import is_null, require_named, with_named_class
 from msd.conversion.sources.old_size import with_usual_size
 from msd.conversion.sources.other_formats import INSTEAD, format_of_pipeline
 from msd.conversion.sources.repainting import PIPELINE, repainted
@@ -53,10 +54,13 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
         raise BadCheckpoint(f"{folder} is not a folder; a folder with a model_index.json was expected")
     family = family_of(folder)
     decoder, folders = family.decoder.part.folder, family.folders
-    if vae_is_given and not has_weights(folder / decoder):
+    index, named_in = read_json(folder, INDEX), f"{folder}/{INDEX}"
+    if vae_is_given and (is_null(index, decoder) or not has_weights(folder / decoder)):
         del folders[decoder]
+    require_named(named_in, index, (part for part, needed in folders.items() if needed))
     present = [part for part, needed in folders.items() if needed or (folder / part).is_dir()]
     parsed = {part: read_json(folder, f"{part}/config.json") for part in present}
+    parsed = {part: with_named_class(named_in, index, part, config) for part, config in parsed.items()}
     _refuse_masks(family, parsed)
     denoiser = family.denoiser.part.folder
     parsed[denoiser], sized = with_usual_size(f"{denoiser}/{CONFIG}", parsed[denoiser])
@@ -174,7 +178,10 @@ def _inside(folder: Path, path: Path) -> str:
 
 
 def family_of(folder: Path) -> Family:
-    """Return the family of the pipeline that model_index.json names; raises BadCheckpoint for another."""
+    """Return the family of the pipeline that model_index.json names; raises BadCheckpoint for another.
+
+    Also for one without a component that no option replaces.
+    """
     index = read_json(folder, INDEX)
     kind = index.get("_class_name")
     known = by_pipeline()
@@ -187,7 +194,11 @@ def family_of(folder: Path) -> Family:
             raise BadCheckpoint(
                 f"{folder}/{INDEX} says {key} = {index[key]!r}, and only {wanted!r} is supported"
             )
-    return known[kind]
+    family = known[kind]
+    needed = (part for part, required in family.folders.items() if required)
+    parts = [part for part in (*needed, *family.tokenizers) if part != family.decoder.part.folder]
+    require_named(f"{folder}/{INDEX}", index, parts)
+    return family
 
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:
