@@ -63,6 +63,16 @@ def test_a_null_of_what_images_do_without_is_nothing(xl: Path) -> None:
     assert open_folder(xl).remarks == ()
 
 
+def test_an_autoencoder_that_is_null_may_be_given(sd: Path) -> None:
+    """And then the folder of that name, if there is one, is not read."""
+    was = (sd / "model_index.json").read_text()
+    change(sd, "model_index.json", vae=[None, None])
+    assert "vae_decoder" not in open_folder(sd, vae_is_given=True).weights
+    with pytest.raises(BadCheckpoint, match="says vae = null"):
+        open_folder(sd)
+    (sd / "model_index.json").write_text(was)
+
+
 @pytest.mark.parametrize(
     ("part", "named", "own"),
     [

@@ -53,14 +53,7 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
     if not folder.is_dir():
         raise BadCheckpoint(f"{folder} is not a folder; a folder with a model_index.json was expected")
     family = family_of(folder)
-    decoder, folders = family.decoder.part.folder, family.folders
-    index, named_in = read_json(folder, INDEX), f"{folder}/{INDEX}"
-    if vae_is_given and (is_null(index, decoder) or not has_weights(folder / decoder)):
-        del folders[decoder]
-    require_named(named_in, index, (part for part, needed in folders.items() if needed))
-    present = [part for part, needed in folders.items() if needed or (folder / part).is_dir()]
-    parsed = {part: read_json(folder, f"{part}/config.json") for part in present}
-    parsed = {part: with_named_class(named_in, index, part, config) for part, config in parsed.items()}
+    parsed = _parsed(folder, family, vae_is_given)
     _refuse_masks(family, parsed)
     denoiser = family.denoiser.part.folder
     parsed[denoiser], sized = with_usual_size(f"{denoiser}/{CONFIG}", parsed[denoiser])
@@ -92,6 +85,20 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
         },
         remarks=(*dict.fromkeys(each.remark for each in stored.values() if each.remark), *sized, *chosen),
     )
+
+
+def _parsed(folder: Path, family: Family, vae_is_given: bool) -> dict[str, dict[str, Any]]:
+    """Return the config.json of each component that is there, by its folder, of the class that is named."""
+    decoder, folders = family.decoder.part.folder, family.folders
+    index, named_in = read_json(folder, INDEX), f"{folder}/{INDEX}"
+    if vae_is_given and (is_null(index, decoder) or not has_weights(folder / decoder)):
+        del folders[decoder]
+    require_named(named_in, index, (part for part, needed in folders.items() if needed))
+    present = [part for part, needed in folders.items() if needed or (folder / part).is_dir()]
+    return {
+        part: with_named_class(named_in, index, part, read_json(folder, f"{part}/{CONFIG}"))
+        for part in present
+    }
 
 
 def _refuse_masks(family: Family, folders: Mapping[str, Mapping[str, Any]]) -> None:
