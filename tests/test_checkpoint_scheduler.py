@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner, Result
 
 from msd.bundle import open_bundle
 from msd.cli import msd
 from msd.cli.convert import convert
 from msd.conversion.sources.diffusers import open_folder
+from msd.errors import BadConfig
 from msd.graph.parity import psnr
 from msd.run.runtime.noise import noise
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.scheduler import (
     BY_CLASS,
     bundle_scheduler,
+    ignored_settings,
     make_scheduler,
     name_of_kind,
     require_valid,
@@ -28,7 +32,7 @@ from msd.train.pytorch.bundle import checkpoint_bundle
 from tests import checkpoints, xl_checkpoints
 from tests.drawings import nchw, nhwc, noise_given, noise_taken, opened
 from tests.late import diffusers
-from tests.schedulers import KINDS, diffusers_class
+from tests.schedulers import KINDS, diffusers_class, diffusers_scheduler
 
 SCALED = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
 BETAS = ("beta_start", "beta_end", "beta_schedule")
@@ -135,6 +139,49 @@ def test_settings_that_nothing_reads_are_said_once(tmp_path: Path) -> None:
     assert said["conversion"]["remarks"] == [sentence]
     replaced = converted(source, "--force", "--scheduler", "heun")
     assert (replaced.exit_code, "ignored" in replaced.output) == (0, False)
+
+
+def limits(name: str, **settings: Any) -> bool:
+    """Whether diffusers' class for a scheduler limits clean latents where `thresholding` is true."""
+    ends = []
+    for thresholding in (False, True):
+        config = SCALED | settings | {"thresholding": thresholding, "clip_sample": False}
+        theirs, timesteps = diffusers_scheduler(config, 4, name, None)
+        random = torch.manual_seed(0)
+        latent, output = torch.randn(2, 1, 4, 2, 2, generator=random) * 9
+        module = type(theirs).__module__
+        with noise_given(module, itertools.repeat(torch.zeros_like(latent))):
+            for timestep in timesteps[:2]:
+                latent = theirs.step(output, timestep, latent).prev_sample
+        ends.append(latent)
+    return not torch.equal(*ends)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [*((name, {}) for name in KINDS), ("unipc", {"predict_x0": False, "final_sigmas_type": "sigma_min"})],
+)
+def test_thresholding_is_refused_where_diffusers_class_reads_it(name: str, settings: dict[str, Any]) -> None:
+    config = SCALED | settings | {"_class_name": KINDS[name], "thresholding": True}
+    require_valid(config)
+    if limits(name, **settings):
+        with pytest.raises(BadConfig, match="thresholding is for diffusion on pixels and not supported"):
+            make_scheduler(config)
+        assert ignored_settings(config) == ()
+    else:
+        assert make_scheduler(config).table(4) == make_scheduler({**config, "thresholding": False}).table(4)
+        assert ignored_settings(config) == ("thresholding",)
+
+
+def test_a_checkpoint_s_thresholding_is_refused_or_said_to_be_ignored(tmp_path: Path) -> None:
+    thresholding = SCALED | {"thresholding": True}
+    source = checkpoint(tmp_path / "sd", thresholding | {"_class_name": "EulerDiscreteScheduler"})
+    ignored = "thresholding is ignored: the scheduler euler does not read it, in diffusers neither"
+    assert converted(source, "--dry-run").stderr.count(ignored) == 1
+    source = checkpoint(tmp_path / "other", thresholding | {"_class_name": "DDIMScheduler"})
+    refused = converted(source, "--dry-run")
+    assert (refused.exit_code, "thresholding is for diffusion on pixels" in refused.stderr) == (1, True)
+    assert converted(source, "--dry-run", "--scheduler", "euler").exit_code == 0
 
 
 def test_the_fault_that_pndm_s_velocities_share_with_diffusers_is_said(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_the_boundary_is_that_of_diffusers(timestep: int) -> None:
 
 
 def test_what_a_student_says_is_what_diffusers_scheduler_denoises(networks: Networks) -> None:
-    config = lcm_scheduler({**networks.checkpoint.scheduler, "thresholding": False}, networks.prediction)
+    config = lcm_scheduler({**networks.checkpoint.scheduler, "thresholding": True}, networks.prediction)
     scheduler = diffusers.LCMScheduler.from_config(config)
     scheduler.set_timesteps(4)
     points = points_at(networks, *scheduler.timesteps.tolist())

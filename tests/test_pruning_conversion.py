@@ -198,6 +198,38 @@ def test_a_recipe_that_would_break_a_group(tmp_path: Path) -> None:
     assert words in " ".join(result.output.split())
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ("--recipe", "gpu-w8-pruned", "--component", "unet"),
+            "up_blocks.1.resnets.0.conv1 has 12 channels in 2 groups, of which 0.5 cannot stay: that breaks a"
+            " group; the nearest are 0.3333 or 0.6667",
+        ),
+        (("--prune", "90%", "--component", "unet"), "the budget of 90 % is impossible: at most "),
+        (("--prune", "1kB", "--component", "unet"), "the budget of 0.001 MB is impossible: the weights of "),
+        (
+            ("--prune", "90%", "--calibration", "random-words"),
+            "the budget of 90 % is impossible: at most ",
+        ),
+    ],
+)
+def test_what_cannot_be_pruned_is_refused_by_a_dry_run_too(
+    options: tuple[str, ...], words: str, tmp_path: Path
+) -> None:
+    """In the same words, before anything is observed, of a network whose structure nobody knew."""
+    groups = {"block_out_channels": [12, 24], "norm_num_groups": 2}
+    checkpoints.write(tmp_path / "odd", checkpoints.vary(checkpoints.TINY, unet=groups))
+    said = []
+    for more in (("--dry-run",), ()):
+        result = run(tmp_path / "odd", "-o", tmp_path / "out", *options, *more)
+        assert result.exit_code == 1, result.output
+        assert words in " ".join(result.stderr.split())
+        said.append(result.stderr.splitlines()[-1])
+    assert said[0] == said[1]
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_report_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text("mine")
     result = run("-o", tmp_path / "out", "--prune", "3%", "--prune-report", tmp_path / "report.json")

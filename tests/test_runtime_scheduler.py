@@ -233,7 +233,7 @@ def test_reads_a_checkpoint_s_file_whatever_class_wrote_it(tmp_path: Path) -> No
         ),
         ({"prediction_type": "flow"}, "prediction_type 'flow' is not known"),
         ({"timestep_spacing": "random"}, "timestep_spacing 'random' is not known"),
-        ({"thresholding": True}, "thresholding is for diffusion on pixels"),
+        ({"_class_name": "DDIMScheduler", "thresholding": True}, "thresholding is for diffusion on pixels"),
         ({"trained_betas": 3}, "trained_betas is int, not a list"),
     ],
 )

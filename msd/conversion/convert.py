@@ -43,7 +43,7 @@ from msd.conversion.component import (
 from msd.conversion.job import Job, open_job
 from msd.conversion.manifest import configuration_of, fingerprints, hash_source, in_order, versions
 from msd.conversion.plan import Plan, plan, stored_bytes
-from msd.conversion.prune import PrunedModels, prune_components
+from msd.conversion.prune import PrunedModels, prune_components, require_prunable
 from msd.conversion.reuse import refuse_source, remarked, reusable_files, stale_files, unowned
 from msd.conversion.settings import Settings
 from msd.conversion.sizes.share import SharedFile
@@ -123,6 +123,8 @@ def write_changed(
     ):
         pruned = PrunedModels()
         if job.settings.calibration:
+            if {*names} & {*job.pruned_components}:
+                require_prunable(job)
             _report("calibrating", job.rounded_components or job.pruned_components, on_progress)
         observed = calibrate(job, names, Path(scratch), partial(write_unpruned, job, source_files))
         if set(names) & set(job.pruned_components):

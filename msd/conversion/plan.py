@@ -10,6 +10,7 @@ from pathlib import Path
 from msd.compress.encoding.encode import is_table, stored_bits
 from msd.conversion.component import Changes, prepare
 from msd.conversion.job import Job, open_job
+from msd.conversion.prune import require_prunable
 from msd.conversion.settings import Settings
 from msd.conversion.trace import unread_tensors
 from msd.graph.ir import Model
@@ -58,10 +59,11 @@ class Plan:
 def plan(source: Path, settings: Settings) -> Plan:
     """Return the plan of a conversion; raises what opening a checkpoint and rewriting its graphs raise.
 
-    It reads headers of weights only, and traces nothing: of networks whose structure is known, as those of
-    public models are, it checks the tensors and counts the bytes.
+    It reads headers of weights only, and traces nothing but what is pruned: of networks whose structure is
+    known, as those of public models are, it checks the tensors and counts the bytes.
     """
     job = open_job(source, settings)
+    require_prunable(job)
     traced = [name for name in job.components if is_cached(job.networks[name])]
     sizes = Counter[str]()
     for name in job.components:

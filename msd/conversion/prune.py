@@ -8,7 +8,7 @@ from functools import partial
 
 from msd.compress.encoding.encode import stored_bytes
 from msd.compress.pruning.observations import Observed
-from msd.compress.pruning.prune import prune
+from msd.compress.pruning.prune import prune, require_possible
 from msd.compress.pruning.report import PruningReport
 from msd.conversion.job import Job
 from msd.conversion.trace import traced_model
@@ -22,6 +22,17 @@ class PrunedModels:
     models: dict[str, tuple[Model, ...]] = field(default_factory=dict)
     report: PruningReport | None = None
     seconds: float = 0.0
+
+
+def require_prunable(job: Job) -> None:
+    """Raise BadConfig for a budget or a share that is impossible, before what takes long.
+
+    Traces the components to prune where their structures are not known, which later steps then know.
+    """
+    pruning = job.settings.pruning_of(job.family)
+    if pruning is not None and job.pruned_components:
+        graphs = {name: traced_model(job.variants(name)[0], name).main for name in job.pruned_components}
+        require_possible(graphs, pruning, partial(stored_bytes, job.settings.recipe))
 
 
 def prune_components(job: Job, observations: Observed | None) -> PrunedModels:

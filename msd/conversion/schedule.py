@@ -15,6 +15,7 @@ from msd.bundle import ImageDefaults
 from msd.conversion.few_steps import FewSteps, few_steps_named
 from msd.conversion.settings import Settings
 from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.repainting import repainted
 from msd.errors import BadConfig
 from msd.files import schema
 from msd.run.runtime.diffusion import Diffusion
@@ -61,11 +62,19 @@ def scheduled(checkpoint: Checkpoint, settings: Settings) -> Checkpoint:
     """
     kind = few_steps_of(checkpoint, settings)
     choice = kind.scheduler if kind else settings.scheduler
-    remarks = tuple(_told(checkpoint, kind) if settings.scheduler is None else ())
-    scheduler = schema.to_json(scheduler_config(checkpoint.scheduler, choice))
+    told = tuple(_told(checkpoint, kind) if settings.scheduler is None else ())
+    own, replaced = repainted(checkpoint.scheduler) if _repaints(checkpoint) else (checkpoint.scheduler, ())
+    scheduler = schema.to_json(scheduler_config(own, choice))
     if kind and kind.prediction:
         scheduler["prediction_type"] = kind.prediction
-    return replace(checkpoint, scheduler=scheduler, remarks=(*checkpoint.remarks, *remarks))
+    return replace(checkpoint, scheduler=scheduler, remarks=(*checkpoint.remarks, *replaced, *told))
+
+
+def _repaints(checkpoint: Checkpoint) -> bool:
+    """Whether the denoiser takes a mask and a masked image beside its latents."""
+    unet = checkpoint.configs[checkpoint.family.denoiser.name]
+    latents = getattr(unet, "out_channels", None)
+    return latents is not None and unet.in_channels == 2 * latents + 1
 
 
 def _told(checkpoint: Checkpoint, kind: FewSteps | None) -> Iterator[str]:

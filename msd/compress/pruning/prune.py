@@ -60,6 +60,13 @@ def chosen_cuts(graphs: Mapping[str, Graph], pruning: Pruning, bytes_of: BytesOf
     return _Plan(graphs, pruning, bytes_of, None).cuts()
 
 
+def require_possible(graphs: Mapping[str, Graph], pruning: Pruning, bytes_of: BytesOf) -> None:
+    """Raise BadConfig as `prune` does for an impossible budget or share, without reading a weight."""
+    for graph in graphs.values():
+        graph.remove_dead()
+    _Plan(graphs, pruning, bytes_of, None).require_possible()
+
+
 def _remove(
     name: str, graph: Graph, cuts: Sequence[Cut], pruning: Pruning, calibration: Observed | None
 ) -> list[PrunedUnit]:
@@ -109,13 +116,23 @@ class _Plan:
         self.place = {unit: name for name, units in self.units.items() for unit in units}
         self.parameters = {name: round(_total(graph, lambda t: 1)) for name, graph in graphs.items()}
 
+    def require_possible(self) -> None:
+        """Raise BadConfig for a budget or a share that is impossible."""
+        chosen = by_shares(list(self.place), self.pruning.shares)
+        if budget := self.pruning.budget:
+            self.left(budget, chosen, self.others(chosen))
+
+    def others(self, chosen: Mapping[Unit, Choice]) -> list[Unit]:
+        """Return the units that a budget may cut beside those `chosen`."""
+        return [unit for unit in self.place if unit not in chosen and unit.places > 1]
+
     def cuts(self) -> dict[str, list[Cut]]:
         """Return the cuts by component: those of single units, then those that the budget still needs."""
         chosen = by_shares(list(self.place), self.pruning.shares)
         known = self.scores({unit: choice.seed for unit, choice in chosen.items()})
         if budget := self.pruning.budget:
-            others = {unit: unit.seed for unit in self.place if unit not in chosen and unit.places > 1}
-            known |= self.scores(others)
+            others = self.others(chosen)
+            known |= self.scores({unit: unit.seed for unit in others})
             chosen |= self.spent(budget, chosen, [self.candidate(unit, known[unit]) for unit in others])
         cuts: dict[str, list[Cut]] = {name: [] for name in self.graphs}
         for unit, choice in chosen.items():
@@ -155,14 +172,18 @@ class _Plan:
         self, budget: Budget, chosen: Mapping[Unit, Choice], candidates: Sequence[Candidate]
     ) -> dict[Unit, Choice]:
         """Return the cuts that, with those `chosen`, meet the budget."""
+        counts = allocate(candidates, self.left(budget, chosen, [each.unit for each in candidates]))
+        return {unit: Choice(unit.seed, count) for unit, count in counts.items()}
+
+    def left(self, budget: Budget, chosen: Mapping[Unit, Choice], others: Sequence[Unit]) -> float:
+        """Return how much of the budget `others` must save beside what is `chosen`; raises BadConfig."""
         total = sum(_total(graph, self.measure(name)) for name, graph in self.graphs.items())
         gone = sum(self.each(u) * u.count * (1 - choice.share) for u, choice in chosen.items())
         goal = total * (budget.share or 0) / 100 if budget.share is not None else total - (budget.bytes or 0)
-        most = gone + sum(each.saved(min(each.errors)) for each in candidates)
+        most = gone + sum(self.each(unit) * (unit.count - min(unit.kept_counts())) for unit in others)
         if goal > most:
             raise BadConfig(self.impossible(budget, total, most))
-        counts = allocate(candidates, goal - gone)
-        return {unit: Choice(unit.seed, count) for unit, count in counts.items()}
+        return goal - gone
 
     def impossible(self, budget: Budget, total: float, most: float) -> str:
         """Return a sentence with the largest budget that is possible."""

@@ -11,8 +11,10 @@ from typing import Any
 from msd.bundle import ImageDefaults
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.component_weights import StoredTensors, has_weights, stored_tensors
+from msd.conversion.sources.named_classes import is_null, require_named, with_named_class
 from msd.conversion.sources.old_size import with_usual_size
 from msd.conversion.sources.other_formats import INSTEAD, format_of_pipeline
+from msd.conversion.sources.repainting import PIPELINE, repainted
 from msd.conversion.sources.two_names import by_new_names
 from msd.errors import BadCheckpoint
 from msd.files import bounded, schema
@@ -51,11 +53,7 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
     if not folder.is_dir():
         raise BadCheckpoint(f"{folder} is not a folder; a folder with a model_index.json was expected")
     family = family_of(folder)
-    decoder, folders = family.decoder.part.folder, family.folders
-    if vae_is_given and not has_weights(folder / decoder):
-        del folders[decoder]
-    present = [part for part, needed in folders.items() if needed or (folder / part).is_dir()]
-    parsed = {part: read_json(folder, f"{part}/config.json") for part in present}
+    parsed = _parsed(folder, family, vae_is_given)
     _refuse_masks(family, parsed)
     denoiser = family.denoiser.part.folder
     parsed[denoiser], sized = with_usual_size(f"{denoiser}/{CONFIG}", parsed[denoiser])
@@ -89,6 +87,20 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
     )
 
 
+def _parsed(folder: Path, family: Family, vae_is_given: bool) -> dict[str, dict[str, Any]]:
+    """Return the config.json of each component that is there, by its folder, of the class that is named."""
+    decoder, folders = family.decoder.part.folder, family.folders
+    index, named_in = read_json(folder, INDEX), f"{folder}/{INDEX}"
+    if vae_is_given and (is_null(index, decoder) or not has_weights(folder / decoder)):
+        del folders[decoder]
+    require_named(named_in, index, (part for part, needed in folders.items() if needed))
+    present = [part for part, needed in folders.items() if needed or (folder / part).is_dir()]
+    return {
+        part: with_named_class(named_in, index, part, read_json(folder, f"{part}/{CONFIG}"))
+        for part in present
+    }
+
+
 def _refuse_masks(family: Family, folders: Mapping[str, Mapping[str, Any]]) -> None:
     """Refuse a text encoder that diffusers gives a mask of the padding, which ours does not take.
 
@@ -102,6 +114,15 @@ def _refuse_masks(family: Family, folders: Mapping[str, Mapping[str, Any]]) -> N
 
 
 def _scheduler(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the scheduler's configuration as the pipeline takes it, and a sentence on each change."""
+    config, chosen = _named_scheduler(folder)
+    if read_json(folder, INDEX).get("_class_name") != PIPELINE:
+        return config, chosen
+    config, replaced = repainted(config)
+    return config, (*chosen, *replaced)
+
+
+def _named_scheduler(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the scheduler's configuration, and a sentence where two files name two classes.
 
     Diffusers makes the class that model_index.json names, with the settings of scheduler_config.json.
@@ -164,7 +185,10 @@ def _inside(folder: Path, path: Path) -> str:
 
 
 def family_of(folder: Path) -> Family:
-    """Return the family of the pipeline that model_index.json names; raises BadCheckpoint for another."""
+    """Return the family of the pipeline that model_index.json names; raises BadCheckpoint for another.
+
+    Also for one without a component that no option replaces.
+    """
     index = read_json(folder, INDEX)
     kind = index.get("_class_name")
     known = by_pipeline()
@@ -177,7 +201,11 @@ def family_of(folder: Path) -> Family:
             raise BadCheckpoint(
                 f"{folder}/{INDEX} says {key} = {index[key]!r}, and only {wanted!r} is supported"
             )
-    return known[kind]
+    family = known[kind]
+    needed = (part for part, required in family.folders.items() if required)
+    parts = [part for part in (*needed, *family.tokenizers) if part != family.decoder.part.folder]
+    require_named(f"{folder}/{INDEX}", index, parts)
+    return family
 
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:

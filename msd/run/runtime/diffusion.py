@@ -59,8 +59,6 @@ class Diffusion:
         for beta in self.trained_betas or (self.beta_start, self.beta_end):
             if not 0 < beta < 1:
                 raise BadConfig(f"a beta is {beta:g}; numbers between 0 and 1 were expected")
-        if self.thresholding:
-            raise BadConfig("thresholding is for diffusion on pixels and not supported; it should be false")
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> Diffusion:

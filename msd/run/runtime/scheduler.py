@@ -15,7 +15,7 @@ from msd.models.families import Family
 from msd.run.runtime.ddim import Ddim
 from msd.run.runtime.ddpm import Ddpm
 from msd.run.runtime.deis import Deis
-from msd.run.runtime.diffusion import Diffusion, settings_in
+from msd.run.runtime.diffusion import Diffusion, settings_in, without
 from msd.run.runtime.dpm_sde import DpmSde
 from msd.run.runtime.dpm_single_step import DpmSingleStep
 from msd.run.runtime.dpm_solver import DpmSolver
@@ -111,6 +111,12 @@ ACTIVE_SETTINGS = (*SCALES.values(), "use_flow_sigmas", "rescale_betas_zero_snr"
 OWN_SPACING = "linspace"
 """The timestep spacing of schedulers that read none."""
 
+THRESHOLDING = ("ddim", "ddpm", "deis", "dpm++", "dpm++-2s", "lcm", "unipc")
+"""The schedulers whose classes in diffusers limit the clean latents where `thresholding` is true.
+
+TCD's has the setting and reads it nowhere, and UniPC's reads it where it predicts clean latents.
+"""
+
 
 def name_of(config: Mapping[str, Any]) -> str:
     """Return the name of the scheduler that wrote a configuration; raises BadConfig for an unknown one."""
@@ -161,9 +167,22 @@ def ignored_settings(config: Mapping[str, Any]) -> tuple[str, ...]:
     lacks = {*getattr(kind, "lacks", ())}
     own = {*_settings_of(kind), *_settings_of(Diffusion)} - lacks
     ignored = [name for name in ACTIVE_SETTINGS if config.get(name) is True and name not in own]
+    if config.get("thresholding") is True and not _thresholds(config, name_of(config)):
+        ignored.append("thresholding")
     if "timestep_spacing" in lacks and config.get("timestep_spacing", OWN_SPACING) != OWN_SPACING:
         ignored.append("timestep_spacing")
     return tuple(ignored)
+
+
+def refuse_thresholding(config: Mapping[str, Any], name: str | None = None) -> None:
+    """Raise BadConfig where the scheduler `name`, or a configuration's own, would limit clean latents."""
+    if config.get("thresholding") and _thresholds(config, name or name_of(config)):
+        raise BadConfig("thresholding is for diffusion on pixels and not supported; it should be false")
+
+
+def _thresholds(config: Mapping[str, Any], name: str) -> bool:
+    """Whether the scheduler `name` reads `thresholding` in a configuration."""
+    return name in THRESHOLDING and not (name == "unipc" and config.get("predict_x0") is False)
 
 
 def faults_of(name: str, prediction: str) -> Iterator[str]:
@@ -198,7 +217,9 @@ def make_scheduler(
     settings that the model's pipeline replaces (`insisted_settings`).
     """
     name, scale = (name_of(config), {}) if name is None else parse_name(name)
-    return SCHEDULERS[name].from_config({**config, **scale, **insisted})
+    made = SCHEDULERS[name].from_config({**config, **scale, **insisted})
+    refuse_thresholding(config, name)
+    return made
 
 
 def require_valid(config: Mapping[str, Any]) -> None:
@@ -241,9 +262,11 @@ def bundle_scheduler(bundle: Bundle, name: str | None = None) -> Scheduler:
 
     A U-Net that takes the guidance scale is a whole latent consistency model, for which diffusers has a
     pipeline of its own: it keeps all steps when it begins with an image. The pipeline of a model that edits
-    images insists on no settings.
+    images insists on no settings, and that of one that repaints lets latents be clipped.
     """
     insisted = {} if bundle.wiring.edited else insisted_settings(bundle.family)
+    if "mask" in bundle.wiring.needed_pixels:
+        insisted = without(insisted, ("clip_sample",))
     scheduler = open_scheduler(bundle.folder / "scheduler", name, insisted, bundle.manifest.scheduler)
     if isinstance(scheduler, Lcm) and bundle.wiring.takes("guidance"):
         return replace(scheduler, keeps_all_steps=True)

@@ -92,6 +92,7 @@ def lcm_scheduler(config: Mapping[str, Any], prediction: str) -> dict[str, Any]:
         "original_inference_steps": SOLVER_STEPS,
         "prediction_type": prediction,
         "set_alpha_to_one": True,
+        "thresholding": False,
         "timestep_scaling": TIMESTEP_SCALING,
         "timestep_spacing": "leading",
     }

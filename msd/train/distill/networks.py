@@ -19,6 +19,7 @@ from msd.models.families import Component
 from msd.models.families.stable_diffusion import UNET
 from msd.models.networks import size_of
 from msd.run.runtime.diffusion import Diffusion
+from msd.run.runtime.scheduler import refuse_thresholding
 from msd.train.distill.conditioning import Conditioning
 from msd.train.distill.levels import Levels, require_prediction
 from msd.train.pytorch.modules import kind_of
@@ -81,6 +82,7 @@ def open_networks(folder: Path, device: str) -> Networks:
     unet, vae = (_config(folder, each) for each in (family.denoiser, family.decoder))
     require_plain(folder, unet, vae)
     diffusion = Diffusion.from_config(checkpoint.scheduler)
+    refuse_thresholding(checkpoint.scheduler)
     require_prediction(diffusion)
     return Networks(
         checkpoint=checkpoint,
