@@ -96,6 +96,13 @@ def stale_files(previous: Manifest | None, manifest: Manifest) -> list[str]:
     return [*named, *(f"{folder}/{file}" for folder in folders for file in TOKENIZER_FILES)]
 
 
+def removed_networks(previous: Manifest | None, manifest: Manifest) -> list[str]:
+    """Return the files of an earlier conversion's networks that the new manifest does not name."""
+    files = {part.file for part in manifest.components.values()}
+    before = previous.components.values() if previous else ()
+    return [part.file for part in before if part.file not in files]
+
+
 def _named(manifest: Manifest) -> list[str]:
     """Return the files that a manifest names."""
     table = manifest.configuration.time_embeddings
