@@ -21,7 +21,6 @@ from safetensors.numpy import load_file, save_file
 from msd.bundle import open_bundle
 from msd.cli.convert import convert
 from msd.compress.encoding.recipe import shipped
-from msd.conversion import reuse
 from msd.graph import tflite
 from tests import checkpoints
 from tests.tiny_disk import tiny_disk
@@ -156,18 +155,6 @@ def test_networks_that_a_forced_conversion_removes_are_said(source: Path, tmp_pa
     assert f"warning: no longer in {out}, for this conversion" in removed.stderr
     assert "as the one before did: vae_encoder.tflite\n" in removed.stderr
     assert "remarks" not in json.loads(removed.stdout)["conversion"]
-
-
-def test_the_earlier_manifest_is_read_once(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is said to be gone is what this conversion found, not what another one left there before."""
-    read, load = list[Path](), reuse.load_manifest
-    monkeypatch.setattr(reuse, "load_manifest", lambda path: read.append(path) or load(path))
-    out = tmp_path / "out"
-    for options in ((), ("--recipe", "float16", "--force")):
-        assert run(source, "-o", out, "--component", "text_encoder", *options).exit_code == 0
-    assert read == [out / "manifest.json"]
 
 
 def test_existing_results_are_kept_unless_forced(source: Path, tmp_path: Path) -> None:
