@@ -142,7 +142,9 @@ def _write(
 
     _refuse_reports(suite, output, junit, force)  # they may have appeared while images were generated
     if output:
-        write_report(regression, output)
+        for other in write_report(regression, output):
+            if other != junit:
+                say(f"warning: {other} stays, of the report that was in {output} before", err=True)
     if junit:
         with atomic_write(junit, force) as temporary:
             temporary.write_text(to_junit(regression.result), "utf-8")
