@@ -142,8 +142,8 @@ def test_one_file_is_not_written_twice(bundle_folder: Path, tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("measured")
 def test_tables_are_written_as_markdown(bundle_folder: Path, tmp_path: Path) -> None:
-    assert run(bundle_folder, "--component", "unet", "-o", tmp_path / "out.md").exit_code == 0
-    assert "| kind of kernel | dispatches |" in (tmp_path / "out.md").read_text()
+    assert run(bundle_folder, "--component", "unet", "-o", tmp_path / "out.MD").exit_code == 0
+    assert "| kind of kernel | dispatches |" in (tmp_path / "out.MD").read_text()
 
 
 @pytest.mark.parametrize("option", ["--ablation", "--winograd"])

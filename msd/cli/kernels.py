@@ -159,7 +159,7 @@ def _write(
     from msd.measure.profiling.trace import to_trace
 
     texts: dict[Path | None, Callable[[KernelReport], str]] = {
-        output: to_markdown if output and output.suffix == ".md" else dump_kernel_report,
+        output: to_markdown if output and options.is_markdown(output) else dump_kernel_report,
         page: to_html,
         trace: lambda report: to_trace(report.networks),
     }

@@ -320,6 +320,11 @@ def _result_file(ctx: click.Context, param: click.Parameter, value: Path | None)
     return value
 
 
+def is_markdown(path: Path) -> bool:
+    """Whether a result goes to this file as tables: by its suffix, in capitals too."""
+    return path.suffix.lower() == ".md"
+
+
 tables = together(
     click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout instead of tables."),
     click.option(
