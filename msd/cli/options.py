@@ -73,6 +73,16 @@ class NamedPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class NamedText(click.types.StringParamType):
+    """A text, which an empty argument is not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the text; fails for an empty one."""
+        if not value:
+            self.fail("the name is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class Number(click.FloatRange):
     """A finite number from `least` to `most`, or above `least` where that is `open`."""
 
@@ -355,7 +365,7 @@ calibration = gathered(
     click.option(
         "--calibration",
         "given",
-        type=click.Path(path_type=Path),
+        type=NamedPath(path_type=Path),
         metavar="PROMPTS.txt|FOLDER|random-words",
         help="Prompts, one per line, a folder of .npz inputs, or random words."
         "  [default: the demo's captions]",
