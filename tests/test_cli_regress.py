@@ -201,6 +201,27 @@ def test_no_junit_file_of_an_earlier_run_looks_like_this_ones(
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("-o report --junit report", "report is given for two different files"),
+        ("--junit mine.toml", "mine.toml is given for two different files"),
+        ("-o mine", "mine is given for two different files"),
+        ("--junit mine/owl.png", "--junit mine/owl.png is among the goldens; give another place."),
+        ("-o report --junit report/index.html", "report/index.html is a part of the report; give another"),
+    ],
+)
+def test_nothing_that_is_compared_and_no_report_is_written_over(
+    words: str, said: str, guarded: Path, bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--force replaces an earlier report, and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    before = {path: path.read_bytes() for path in (guarded, *Path("mine").iterdir())}
+    result = run(guarded, bundle_folder, *words.split(), "--force")
+    assert (result.exit_code, said in result.stderr, Path("report").exists()) == (2, True, False)
+    assert {path: path.read_bytes() for path in (guarded, *Path("mine").iterdir())} == before
+
+
+@pytest.mark.parametrize(
     ("edit", "message"),
     [
         (("steps", "step"), "unknown key 'step'; did you mean steps?"),

@@ -138,7 +138,7 @@ FILE_NAME = LateChoice(file_names, PREFIX)
 
 
 def require_different(*outputs: Path | None) -> None:
-    """Raise UsageError where two of the files to write are one, in which the last would remain."""
+    """Raise UsageError where two of these places are one, in which the last that is written would remain."""
     places = [path.resolve() for path in outputs if path]
     if twice := [path for path in places if places.count(path) > 1]:
         raise click.UsageError(f"{twice[0].name} is given for two different files; name each otherwise.")

@@ -81,6 +81,7 @@ def regress(
     require_packages("msd regress", "regress", "scikit-image", "imagehash")
     path, opened = find_suite(suite), open_bundle(bundle, verify=True)
     parsed_suite, folder = read_suite(path, opened.manifest.images), goldens or path.with_suffix("")
+    _refuse_own_places(path, folder, output, junit)
     _refuse_reports(parsed_suite, output, junit, force)
     pipeline = Pipeline(
         opened,
@@ -103,6 +104,18 @@ def regress(
     _write(parsed_suite, regression, output, junit, force)
     if regression.result.broken:
         raise SystemExit(CHECK_FAILED)
+
+
+def _refuse_own_places(suite: Path, goldens: Path, output: Path | None, junit: Path | None) -> None:
+    """Refuse, whatever is to be replaced, the places of what is compared, and one place for two outputs."""
+    from msd.measure.regress.report_folder import PAGE, PICTURES, RESULT
+
+    options.require_different(suite, output, junit)
+    options.require_different(goldens, output, junit)
+    if junit and junit.resolve().parent == goldens.resolve():
+        raise click.UsageError(f"--junit {junit} is among the goldens; give another place.")
+    if junit and output and any(junit.resolve() == (output / n).resolve() for n in (PAGE, RESULT, PICTURES)):
+        raise click.UsageError(f"--junit {junit} is a part of the report; give another name.")
 
 
 def _refuse_reports(suite: Suite, output: Path | None, junit: Path | None, force: bool) -> None:
