@@ -204,8 +204,8 @@ def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -
         origin = f"for the {part.runs_on.upper()}"
         if ledger and part.runs_on == "gpu":
             origin = f"{half}of {ledger.before} traced"
-        size = data_size(part.bytes)
-        say(f"{output / part.file}: {size}, {part.operations} operations ({origin}){unchanged}")
+        size, plural = data_size(part.bytes), "s" * (part.operations != 1)
+        say(f"{output / part.file}: {size}, {part.operations} operation{plural} ({origin}){unchanged}")
     if because := manifest.scheduler.get("_prediction_type_because"):
         say(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")
     _print_images(manifest)

@@ -261,7 +261,8 @@ def _preview_writer(
 
     if every > (most := max(runs.values())):
         raise click.UsageError(
-            f"--previews shows one in {every} of the {most} runs of the U-Net: none; give --preview-every."
+            f"--previews shows one in {every} of the {most} run{'s' * (most > 1)} of the U-Net: none;"
+            " give --preview-every."
         )
     with raises_unwritable(folder, folder):
         folder.mkdir(exist_ok=True)
