@@ -14,14 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from safetensors.numpy import load_file, save_file
 
 import graph_rewrites
 from msd.bundle import Manifest, open_bundle
-from msd.cli.convert import convert as command
 from msd.compress.encoding.recipe import find_recipe
-from msd.conversion import reuse
 from msd.conversion.client_interface import find_interface
 from msd.conversion.convert import Settings, convert
 from msd.conversion.reuse import stale_files
@@ -363,16 +360,3 @@ def test_a_link_left_in_the_staging_folder_is_not_followed(tmp_path: Path) -> No
     with pytest.raises(OutputUnwritable), staged(tmp_path / "out"):
         pass
     assert (tmp_path / "precious" / "file").read_text() == "mine"
-
-
-def test_the_earlier_manifest_is_read_once(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is said to be gone is what this conversion found, not what another one left there before."""
-    read, load = list[Path](), reuse.load_manifest
-    monkeypatch.setattr(reuse, "load_manifest", lambda path: read.append(path) or load(path))
-    out = tmp_path / "out"
-    for options in ((), ("--recipe", "float16", "--force")):
-        words = [str(source), "-o", str(out), "--component", "text_encoder", *options]
-        assert CliRunner().invoke(command, words).exit_code == 0
-    assert read == [out / "manifest.json"]

@@ -48,8 +48,10 @@ from msd.conversion.reuse import (
     refuse_source,
     remarked,
     removed_networks,
+    require_unchanged,
     reusable_files,
     stale_files,
+    stamp,
     unowned,
 )
 from msd.conversion.settings import Settings
@@ -96,7 +98,7 @@ def convert(
     """
     started = time.perf_counter()
     refuse_source(source, out)
-    previous = require_output(out, settings)
+    previous, before = require_output(out, settings), stamp(out)
     job = open_job(source, settings)
     require_targets(out, file_names(job))
     said = (*job.remarks, *unowned(out, previous, file_names(job)))
@@ -110,6 +112,7 @@ def convert(
                 require_stated(out / SCHEDULER, previous.scheduler)
                 return remarked(previous, previous, settings, said)
         with staged(out) as staging:
+            require_unchanged(out, before)
             require_space(out, sum(stored_bytes(job, remaining).values()))
             written = write_changed(job, remaining, staging, source_files, on_progress, on_shared)
             manifest = manifest_of(job, source_files.result(), written, reused, previous, started)

@@ -21,7 +21,7 @@ from msd.conversion.manifest import configuration_of, fingerprints
 from msd.conversion.settings import Settings
 from msd.conversion.sources.binding import some
 from msd.conversion.sources.diffusers import TOKENIZER_FILES
-from msd.errors import BadBundle, OutputExists
+from msd.errors import BadBundle, OutputExists, OutputUnwritable
 from msd.files.disk import real_place
 from msd.files.publication import contents
 from msd.files.schema import to_json
@@ -73,6 +73,21 @@ def load_previous(out: Path, force: bool) -> Manifest | None:
         if force:
             return None
         raise OutputExists(f"{problem}; {REPLACE}") from problem
+
+
+def stamp(out: Path) -> tuple[int, int] | None:
+    """Return what changes with every manifest that is written to `out`; None where there is none."""
+    try:
+        facts = (out / MANIFEST).stat()
+    except OSError:
+        return None
+    return facts.st_ino, facts.st_mtime_ns
+
+
+def require_unchanged(out: Path, before: tuple[int, int] | None) -> None:
+    """Raise OutputUnwritable where another run has written a manifest to `out` since its stamp `before`."""
+    if stamp(out) != before:
+        raise OutputUnwritable(f"another run has just written {out}; run again if that is still wanted")
 
 
 def unowned(out: Path, previous: Manifest | None, written: Collection[str]) -> Iterator[str]:
