@@ -219,7 +219,7 @@ def test_a_result_is_written_and_not_overwritten(bundle_folder: Path, tmp_path: 
 
 @pytest.mark.usefixtures("clockwork")
 def test_tables_are_written_as_markdown(bundle_folder: Path, tmp_path: Path) -> None:
-    output = tmp_path / "bench.md"
+    output = tmp_path / "bench.MD"
     assert run(bundle_folder, "--draw", 0, "-o", output).exit_code == 0
     assert "| U-Net | litert-cpu | CPU, 2 threads, fp32 |" in output.read_text()
 

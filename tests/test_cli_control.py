@@ -214,15 +214,15 @@ REFUSED: dict[str, tuple[Arguments, int, str]] = {
         1,
         "is no image that can be read",
     ),
-    "scale": (lambda f: ("--control", f"canny={f / 'edges.png'}:5000"), 1, "should be a number up to 1000"),
+    "scale": (lambda f: ("--control", f"canny={f / 'edges.png'}:5000"), 2, "should be a number up to 1000"),
     "not a number": (
         lambda f: ("--control", f"canny={f / 'edges.png'}:nan"),
-        1,
+        2,
         "should be a number up to 1000",
     ),
     "part": (
         lambda f: ("--control", f"canny={f / 'edges.png'}", "--control-from", 0.5, "--control-until", 0.5),
-        1,
+        2,
         "counts from 0.5 until 0.5; both are parts of all steps, from 0 to 1, and the first is smaller",
     ),
     "guess alone": (lambda f: ("--guess",), 2, "--guess does nothing without --control"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
@@ -105,3 +106,28 @@ def named(bundle: Path, name: str, folder: Path) -> Bundle:
     manifest["source"]["name"] = name
     path.write_text(json.dumps(manifest))
     return open_bundle(folder)
+
+
+@pytest.mark.parametrize(
+    ("command", "checks"),
+    [
+        ("export-files", "msd.export.files.export.refused_by_gpu"),
+        ("export-android", "msd.export.android.export.require_gpu"),
+    ],
+)
+def test_an_export_that_another_overtakes_replaces_nothing(
+    command: str, checks: str, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder was free when it began."""
+    out, check, began = tmp_path / "out", resolve_name(checks), list[str]()
+
+    def overtaken(*of: Any) -> Any:
+        if not began:
+            began.append(command)
+            run("export-files", bundle, out, "--licence", "the other's")
+        return check(*of)
+
+    monkeypatch.setattr(checks, overtaken)
+    result = CliRunner().invoke(msd, [command, str(bundle), "-o", str(out)])
+    assert (result.exit_code, note(out)["settings"]) == (1, {"licence": "the other's"})
+    assert f"{out} is an earlier export; --force replaces it" in result.stderr

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from msd.cli import msd
+from msd.cli import kernels, msd
 from msd.errors import DelegateFailed, NoDelegate
 from msd.files import schema
 from msd.graph import tflite
@@ -142,8 +142,20 @@ def test_one_file_is_not_written_twice(bundle_folder: Path, tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("measured")
 def test_tables_are_written_as_markdown(bundle_folder: Path, tmp_path: Path) -> None:
-    assert run(bundle_folder, "--component", "unet", "-o", tmp_path / "out.md").exit_code == 0
-    assert "| kind of kernel | dispatches |" in (tmp_path / "out.md").read_text()
+    assert run(bundle_folder, "--component", "unet", "-o", tmp_path / "out.MD").exit_code == 0
+    assert "| kind of kernel | dispatches |" in (tmp_path / "out.MD").read_text()
+
+
+@pytest.mark.usefixtures("measured")
+def test_a_file_that_cannot_be_written_keeps_no_other_from_it(
+    bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that is full meanwhile."""
+    monkeypatch.setattr(kernels, "require_writable", lambda path, force: None)
+    output, page, trace = tmp_path / "none" / "a.json", tmp_path / "a.html", tmp_path / "trace.json"
+    result = run(bundle_folder, "-o", output, "--page", page, "--trace", trace)
+    assert (result.exit_code, f"error: {output} cannot be written" in result.stderr) == (1, True)
+    assert (page.is_file(), trace.is_file()) == (True, True)
 
 
 @pytest.mark.parametrize("option", ["--ablation", "--winograd"])

@@ -46,6 +46,26 @@ def test_a_near_miss_names_the_nearest(words: str) -> None:
     assert f"did you mean '{NEAR[words]}'?" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "convert -o x --recipe",
+            "convert -o x --device",
+            "convert -o x --interface",
+            "convert -o x --lora",
+        ),
+        *("convert -o x --embedding", "convert -o x --controlnet", "blocks x --reference x --calibration"),
+        "sensitivity --candidate gpu-w8 --target-db 20 -o x.toml --calibration",
+    ],
+)
+def test_an_empty_name_is_wrong_usage(command: str) -> None:
+    """As a script passes it whose variable is not set: it is not this folder's."""
+    result = run(*command.split(), "")
+    option = command.split()[-1]
+    assert (result.exit_code, f"value for '{option}': the name is empty" in result.stderr) == (2, True)
+
+
 def test_what_is_near_nothing_gets_no_guess() -> None:
     for words in ("zzz", "convert --attention zzz -o x", "convert --recipe zzz -o x"):
         assert "did you mean" not in run(*words.split()).stderr

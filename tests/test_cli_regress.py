@@ -179,6 +179,48 @@ def test_what_is_in_the_way_stays(guarded: Path, bundle_folder: Path, tmp_path: 
     assert (report / "index.html").exists()
 
 
+def test_no_junit_file_of_an_earlier_run_looks_like_this_ones(
+    guarded: Path, bundle_folder: Path, tmp_path: Path
+) -> None:
+    """In the report's folder it goes with the report; what lies beside it, and what is the user's, stays."""
+    report, inside, beside = (tmp_path / name for name in ("report", "report/j.xml", "report.xml"))
+    assert run(guarded, bundle_folder, "-o", report, "--junit", inside).exit_code == 0
+    shutil.copy(inside, beside)
+    text = inside.read_text()
+    merged = text.replace("</testsuites>", '<testsuite name="mine" /></testsuites>')
+    mine = {"merged.xml": merged, "other.xml": text.replace('name="mine"', 'name="other"'), "half.xml": "<a"}
+    for name, content in mine.items():
+        (report / name).write_text(content)
+    result = run(guarded, bundle_folder, "-o", report, "--force")
+    assert (result.exit_code, inside.exists(), beside.exists()) == (0, False, True)
+    assert {path.name: path.read_text() for path in report.glob("*.xml")} == mine
+    said = f"warning: {beside} stays, of the report that was in {report} before\n"
+    assert said in result.stderr
+    again = run(guarded, bundle_folder, "-o", report, "--force", "--junit", beside)
+    assert (again.exit_code, "warning: /" in again.stderr) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("-o report --junit report", "report is given for two different files"),
+        ("--junit mine.toml", "mine.toml is given for two different files"),
+        ("-o mine", "mine is given for two different files"),
+        ("--junit mine/owl.png", "--junit mine/owl.png is among the goldens; give another place."),
+        ("-o report --junit report/index.html", "report/index.html is a part of the report; give another"),
+    ],
+)
+def test_nothing_that_is_compared_and_no_report_is_written_over(
+    words: str, said: str, guarded: Path, bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--force replaces an earlier report, and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    before = {path: path.read_bytes() for path in (guarded, *Path("mine").iterdir())}
+    result = run(guarded, bundle_folder, *words.split(), "--force")
+    assert (result.exit_code, said in result.stderr, Path("report").exists()) == (2, True, False)
+    assert {path: path.read_bytes() for path in (guarded, *Path("mine").iterdir())} == before
+
+
 @pytest.mark.parametrize(
     ("edit", "message"),
     [

@@ -16,7 +16,7 @@ from msd.bundle import open_bundle
 from msd.cli import sensitivity as cli
 from msd.cli.convert import convert
 from msd.cli.sensitivity import sensitivity
-from msd.compress.calibration.generated_inputs import record_inputs
+from msd.compress.calibration.generated_inputs import Calibration, record_inputs
 from msd.compress.encoding.recipe import read_recipe
 from msd.measure.blockwise import sensitivity as study
 from msd.measure.blockwise.sensitivity import Outcome
@@ -179,8 +179,23 @@ def test_ctrl_c_loses_no_block(
     assert ("chosen" in table, "nothing is written" in rest) == (chosen, blocks > 0)
 
 
-def test_a_size_that_no_choice_has_loses_no_block(inputs: Path, tmp_path: Path) -> None:
-    options = ("--calibration", inputs, "--candidate", "gpu-w8", "-o", tmp_path / "mixed.toml")
-    result = call(*ONLY, *options, "--target-size", "1kB")
-    assert (result.exit_code, "is too small" in result.stderr) == (1, True)
-    assert "embeddings" in result.stderr.partition("stopped: ")[0]
+def test_a_size_that_no_choice_has_is_refused_before_anything_is_measured(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The least is that of the candidates' files, block by block, and a size of so many bytes is taken."""
+
+    def measured(*given: object) -> None:
+        raise AssertionError("measured")
+
+    monkeypatch.setattr(study, "_errors", measured)
+    monkeypatch.setattr(Calibration, "runs", measured)
+    options = (*ONLY, "--candidate", "gpu-w8", "--candidate", "gpu-w4", "-o", tmp_path / "mixed.toml")
+    small = call(*options, "--target-size", "1kB").stderr
+    said = re.search(
+        r"error: these candidates give .* of ([\d,]+) to [\d,]+ bytes .*; 1,000 is too small", small
+    )
+    assert said is not None, small
+    least = int(said[1].replace(",", ""))
+    short = call(*options, "--target-size", f"{least - 1}B")
+    assert (short.exit_code, f"{least - 1:,} is too small" in short.stderr) == (1, True)
+    assert isinstance(call(*options, "--target-size", f"{least}B").exception, AssertionError)

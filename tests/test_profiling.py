@@ -180,6 +180,13 @@ def test_the_page_stands_alone_and_shows_every_dispatch() -> None:
     assert sum("TFLOPS" in says and "GB/s" in says for says in page.titles) == 70
 
 
+def test_one_of_a_kind_is_no_plural() -> None:
+    one = replace(network(1), operations=1, run_seconds=(0.005,))
+    text = to_html(replace(report(), networks=(one,)))
+    assert "dispatch for 1 operation<" in text
+    assert not re.search(r"\b1 (dispatches|operations|runs)\b", text)
+
+
 def test_bars_lie_end_to_end_in_the_order_of_the_dispatches() -> None:
     page = read_page(to_html(report(70)))
     places = [[float(bar[name] or 0) for name in ("x", "width", "y")] for bar in page.bars]

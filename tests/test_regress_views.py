@@ -193,8 +193,10 @@ def test_any_words_survive_in_junit_and_in_the_page(words: str) -> None:
     (case, _) = cases(to_junit(result))
     plain = re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", "", words)
     assert case[0].get("message") == plain
-    page = Page(to_html(Regression(result, {"a": waves()}, {"a": picture(waves())})))
+    text = to_html(Regression(result, {"a": waves()}, {"a": picture(waves())}))
+    page = Page(text)
     assert len(page.images) == 3
+    assert "<b>1</b>image</div>" in text
     assert "script" not in page.tags
 
 

@@ -116,6 +116,25 @@ def test_the_sampler_ends_when_its_parent_is_killed() -> None:
     assert not memory_sampler.resident(pid)
 
 
+def test_ctrl_c_reaches_no_sampler() -> None:
+    """A terminal sends it to all processes of the command, and the sampler's traceback would be printed."""
+    code = """
+import os, signal, time
+from msd.run.runtime.timeline import TimelineRecorder
+signal.signal(signal.SIGINT, lambda *of: None)  # what is ignored stays so in a child
+with TimelineRecorder("x") as recorder:
+    while not os.fstat(recorder._samples.fileno()).st_size:
+        time.sleep(0.01)
+    os.killpg(0, signal.SIGINT)
+    time.sleep(0.5)
+    print(recorder._sampler.poll())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, start_new_session=True
+    )
+    assert (done.stdout, done.stderr) == ("None\n", "")
+
+
 def test_plateaus_lose_their_middle_and_peaks_and_slow_growth_stay() -> None:
     flat = [Sample(i, 50_000_000, 0) for i in range(10)]
     peak = [*flat, Sample(10, 90_000_000, 0), *(Sample(11 + i, 50_000_000, 0) for i in range(5))]

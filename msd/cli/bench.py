@@ -275,7 +275,7 @@ def _write(benchmark: Benchmark, output: Path, force: bool) -> None:
     from msd.measure.bench.table import to_markdown
 
     with atomic_write(output, force) as temporary:
-        text = to_markdown(benchmark) if output.suffix == ".md" else dump_benchmark(benchmark)
+        text = to_markdown(benchmark) if options.is_markdown(output) else dump_benchmark(benchmark)
         temporary.write_text(text, "utf-8")
 
 

@@ -144,7 +144,7 @@ def _type(stated: Option) -> Any:
         return options.Number(least, most)
     if stated.value.kind == "choice":
         return click.Choice(stated.value.choices)
-    return options.NamedPath(path_type=Path) if stated.value.kind == "path" else str
+    return options.NamedPath(path_type=Path) if stated.value.kind == "path" else options.NamedText()
 
 
 def _options() -> list[Any]:

@@ -71,7 +71,6 @@ def convert(
     import graph_rewrites
     from msd.conversion import convert as conversion
     from msd.conversion.choices import conversion_settings
-    from msd.conversion.reuse import load_previous
     from msd.conversion.source import find_source
 
     _refuse(given["sizes"], prune_report, dry_run, force)
@@ -83,11 +82,13 @@ def convert(
         _say_first(source, planned)
         _print_plan(planned, settings, as_json)
         return
-    previous, converted = load_previous(to_write, force), list[str]()
+    converted, removed = list[str](), list[str]()
     with conversion_progress(converted) as on_progress:
-        manifest = conversion.convert(source, to_write, settings, on_progress, _print_shared)
+        manifest = conversion.convert(
+            source, to_write, settings, on_progress, _print_shared, on_removed=removed.extend
+        )
     _say_first(source, manifest.conversion)
-    _say_removed(to_write, previous, manifest)
+    _say_removed(to_write, removed)
     if prune_report:
         save_report(manifest, prune_report, force)
     _print_result(manifest, to_write, converted, explain, as_json)
@@ -130,19 +131,17 @@ def _say_first(source: Path, made: Plan | Conversion) -> None:
         )
 
 
-def _say_removed(output: Path, previous: Manifest | None, manifest: Manifest) -> None:
+def _say_removed(output: Path, files: Sequence[str]) -> None:
     """Print on stderr which networks of the conversion before are gone.
 
     Not a remark of the manifest, which is the same whatever was in the folder.
     """
     from msd.conversion.sources.binding import some
 
-    files = {part.file for part in manifest.components.values()}
-    before = previous.components.values() if previous else ()
-    if gone := [part.file for part in before if part.file not in files]:
+    if files:
         say(
             f"warning: no longer in {output}, for this conversion does not name them as the one before did:"
-            f" {some(gone)}",
+            f" {some(files)}",
             err=True,
         )
 
@@ -205,8 +204,8 @@ def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -
         origin = f"for the {part.runs_on.upper()}"
         if ledger and part.runs_on == "gpu":
             origin = f"{half}of {ledger.before} traced"
-        size = data_size(part.bytes)
-        say(f"{output / part.file}: {size}, {part.operations} operations ({origin}){unchanged}")
+        size, plural = data_size(part.bytes), "s" * (part.operations != 1)
+        say(f"{output / part.file}: {size}, {part.operations} operation{plural} ({origin}){unchanged}")
     if because := manifest.scheduler.get("_prediction_type_because"):
         say(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")
     _print_images(manifest)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from msd.cli import options
-from msd.cli.command import Command
+from msd.cli.command import Command, Failure
 from msd.cli.generate_options import pipeline_options, request_options
 from msd.cli.least_steps import say_least_steps
 from msd.cli.made_images import MadeImages
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import say
 from msd.cli.progress import step_progress
-from msd.errors import BadConfig
+from msd.errors import BadConfig, OutputExists, OutputUnwritable
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
@@ -126,10 +126,10 @@ def generate(
         options.require_different(timeline, *paths)
         for path in paths:
             check_output(path, force)
-        on_preview = None
+        on_preview, lost = None, list[OutputUnwritable | OutputExists]()
         if previews:
             runs = _runs(bundle, settings["scheduler"], requests)
-            on_preview = _preview_writer(previews, preview_every, runs, force)
+            on_preview = _preview_writer(previews, preview_every, runs, force, lost)
         made = MadeImages(paths, force, decoded_last=settings["execution"] == "sequential")
         stack.callback(made.finish, as_json)
         with (
@@ -141,6 +141,8 @@ def generate(
             processes.kill()  # they end while the last image is saved
     if len(paths) > 1:
         say(f"{len(paths)} images in {time.perf_counter() - start:.3f} s", err=True)
+    if lost:
+        raise SystemExit(Failure.exit_code)
 
 
 @contextmanager
@@ -228,10 +230,17 @@ def _runs(bundle: Bundle, scheduler: str | None, requests: Sequence[Request]) ->
     return {each.seed: len(chosen.table(each.steps, strength_of(bundle, each)).steps) for each in requests}
 
 
-def _preview_writer(folder: Path, every: int, runs: Mapping[int, int], force: bool) -> OnPreview:
+def _preview_writer(
+    folder: Path,
+    every: int,
+    runs: Mapping[int, int],
+    force: bool,
+    lost: list[OutputUnwritable | OutputExists],
+) -> OnPreview:
     """Return a function that writes previews to a folder, SEED-RUN.png; refuse existing ones.
 
-    `runs`: how often the denoiser runs for the image of each seed.
+    `runs`: how often the denoiser runs for the image of each seed. A preview that cannot be written ends no
+    image: the reason goes to `lost`, and the first one to stderr.
     """
     from msd.files.unwritable import raises_unwritable
     from msd.run.runtime.image import GeneratedImage, check_output, save_image
@@ -243,11 +252,17 @@ def _preview_writer(folder: Path, every: int, runs: Mapping[int, int], force: bo
         if preview.number % every == 0:
             metadata = {"seed": preview.seed, "step": preview.number, "steps": preview.total}
             image = GeneratedImage(preview.pixels(), preview.latents, metadata)
-            save_image(image, path(preview.seed, preview.number), force)
+            try:
+                save_image(image, path(preview.seed, preview.number), force)
+            except (OutputUnwritable, OutputExists) as problem:
+                if not lost:
+                    say(f"error: {problem}; images are made all the same", err=True)
+                lost.append(problem)
 
     if every > (most := max(runs.values())):
         raise click.UsageError(
-            f"--previews shows one in {every} of the {most} runs of the U-Net: none; give --preview-every."
+            f"--previews shows one in {every} of the {most} run{'s' * (most > 1)} of the U-Net: none;"
+            " give --preview-every."
         )
     with raises_unwritable(folder, folder):
         folder.mkdir(exist_ok=True)

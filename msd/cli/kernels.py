@@ -20,6 +20,7 @@ from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import benchmark_progress
 from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
+from msd.errors import OutputExists, OutputUnwritable
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ def networks(
 def _write(
     report: KernelReport, output: Path | None, page: Path | None, trace: Path | None, force: bool
 ) -> None:
+    """Write what is asked for; what cannot be written keeps none of the others from it."""
     from msd.files.atomic import atomic_write
     from msd.measure.profiling.html import to_html
     from msd.measure.profiling.result import dump_kernel_report
@@ -159,14 +161,20 @@ def _write(
     from msd.measure.profiling.trace import to_trace
 
     texts: dict[Path | None, Callable[[KernelReport], str]] = {
-        output: to_markdown if output and output.suffix == ".md" else dump_kernel_report,
+        output: to_markdown if output and options.is_markdown(output) else dump_kernel_report,
         page: to_html,
         trace: lambda report: to_trace(report.networks),
     }
+    problems = list[str]()
     for path, text in texts.items():
-        if path:
-            with atomic_write(path, force) as temporary:
-                temporary.write_text(text(report), "utf-8")
+        try:
+            if path:
+                with atomic_write(path, force) as temporary:
+                    temporary.write_text(text(report), "utf-8")
+        except (OutputUnwritable, OutputExists) as problem:
+            problems.append(str(problem))
+    if problems:
+        raise Failure("; ".join(problems))
 
 
 def _print(report: KernelReport, as_json: bool) -> None:

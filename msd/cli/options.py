@@ -73,6 +73,16 @@ class NamedPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class NamedText(click.types.StringParamType):
+    """A text, which an empty argument is not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the text; fails for an empty one."""
+        if not value:
+            self.fail("the name is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class Number(click.FloatRange):
     """A finite number from `least` to `most`, or above `least` where that is `open`."""
 
@@ -128,7 +138,7 @@ FILE_NAME = LateChoice(file_names, PREFIX)
 
 
 def require_different(*outputs: Path | None) -> None:
-    """Raise UsageError where two of the files to write are one, in which the last would remain."""
+    """Raise UsageError where two of these places are one, in which the last that is written would remain."""
     places = [path.resolve() for path in outputs if path]
     if twice := [path for path in places if places.count(path) > 1]:
         raise click.UsageError(f"{twice[0].name} is given for two different files; name each otherwise.")
@@ -320,6 +330,11 @@ def _result_file(ctx: click.Context, param: click.Parameter, value: Path | None)
     return value
 
 
+def is_markdown(path: Path) -> bool:
+    """Whether a result goes to this file as tables: by its suffix, in capitals too."""
+    return path.suffix.lower() == ".md"
+
+
 tables = together(
     click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout instead of tables."),
     click.option(
@@ -350,7 +365,7 @@ calibration = gathered(
     click.option(
         "--calibration",
         "given",
-        type=click.Path(path_type=Path),
+        type=NamedPath(path_type=Path),
         metavar="PROMPTS.txt|FOLDER|random-words",
         help="Prompts, one per line, a folder of .npz inputs, or random words."
         "  [default: the demo's captions]",

@@ -81,6 +81,7 @@ def regress(
     require_packages("msd regress", "regress", "scikit-image", "imagehash")
     path, opened = find_suite(suite), open_bundle(bundle, verify=True)
     parsed_suite, folder = read_suite(path, opened.manifest.images), goldens or path.with_suffix("")
+    _refuse_own_places(path, folder, output, junit)
     _refuse_reports(parsed_suite, output, junit, force)
     pipeline = Pipeline(
         opened,
@@ -103,6 +104,18 @@ def regress(
     _write(parsed_suite, regression, output, junit, force)
     if regression.result.broken:
         raise SystemExit(CHECK_FAILED)
+
+
+def _refuse_own_places(suite: Path, goldens: Path, output: Path | None, junit: Path | None) -> None:
+    """Refuse, whatever is to be replaced, the places of what is compared, and one place for two outputs."""
+    from msd.measure.regress.report_folder import PAGE, PICTURES, RESULT
+
+    options.require_different(suite, output, junit)
+    options.require_different(goldens, output, junit)
+    if junit and junit.resolve().parent == goldens.resolve():
+        raise click.UsageError(f"--junit {junit} is among the goldens; give another place.")
+    if junit and output and any(junit.resolve() == (output / n).resolve() for n in (PAGE, RESULT, PICTURES)):
+        raise click.UsageError(f"--junit {junit} is a part of the report; give another name.")
 
 
 def _refuse_reports(suite: Suite, output: Path | None, junit: Path | None, force: bool) -> None:
@@ -142,7 +155,9 @@ def _write(
 
     _refuse_reports(suite, output, junit, force)  # they may have appeared while images were generated
     if output:
-        write_report(regression, output)
+        for other in write_report(regression, output):
+            if other != junit:
+                say(f"warning: {other} stays, of the report that was in {output} before", err=True)
     if junit:
         with atomic_write(junit, force) as temporary:
             temporary.write_text(to_junit(regression.result), "utf-8")

@@ -162,10 +162,14 @@ def _measure_and_write(
     from msd.compress.encoding.recipe import read_recipe
     from msd.measure.blockwise.candidates import find_candidate, pruning_of
     from msd.measure.blockwise.mixed_recipe import mixed_recipe
-    from msd.measure.blockwise.sensitivity import names, prove, study
+    from msd.measure.blockwise.sensitivity import names, prove, require_reachable, study
+
+    def on_sizes(least: int, most: int) -> None:
+        if goal[0]:
+            require_reachable(_limit(goal[0], most), least, most)
 
     recipes = [find_candidate(name) for name in candidates]
-    measured = study(source, settings, recipes, calibration, folder, on_progress, on_stopped)
+    measured = study(source, settings, recipes, calibration, folder, on_progress, on_stopped, on_sizes)
     calibration = calibration.completed(measured.reference.manifest.images)
     notes = [f"Made by: {command_line()}", f"Calibrated with {calibration}."]
     if any(p and p.needs_calibration for p in map(pruning_of, recipes)):
@@ -219,9 +223,13 @@ def _target(measured: Study, size: Size | None, snr_db: float | None) -> target.
 
     if size is None:
         return target.Snr(snr_db or 0.0, dict.fromkeys(measured.outside, snr_db or 0.0))
-    whole = sum(measured.reference.component(name).bytes for name in measured.outside)
-    size_limit = round(size[0] * whole if size[1] else size[0])
-    return target.SizeTarget(size_limit, whole, size_limit)
+    size_limit = _limit(size, measured.most)
+    return target.SizeTarget(size_limit, measured.most, size_limit)
+
+
+def _limit(size: Size, whole: int) -> int:
+    """Return a size in bytes; the reference's files have `whole`."""
+    return round(size[0] * whole if size[1] else size[0])
 
 
 def _settings(components: tuple[str, ...]) -> Settings:

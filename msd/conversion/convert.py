@@ -44,7 +44,16 @@ from msd.conversion.job import Job, open_job
 from msd.conversion.manifest import configuration_of, fingerprints, hash_source, in_order, versions
 from msd.conversion.plan import Plan, plan, stored_bytes
 from msd.conversion.prune import PrunedModels, prune_components, require_prunable
-from msd.conversion.reuse import refuse_source, remarked, reusable_files, stale_files, unowned
+from msd.conversion.reuse import (
+    refuse_source,
+    remarked,
+    removed_networks,
+    require_unchanged,
+    reusable_files,
+    stale_files,
+    stamp,
+    unowned,
+)
 from msd.conversion.settings import Settings
 from msd.conversion.sizes.share import SharedFile
 from msd.conversion.source import require_output
@@ -59,7 +68,7 @@ from msd.files.targets import require_targets
 from msd.models.families.wiring import wire
 from msd.run.runners.peak_memory import peak_rss
 
-__all__ = ["OnProgress", "OnShared", "Plan", "Settings", "convert", "plan"]
+__all__ = ["OnProgress", "OnRemoved", "OnShared", "Plan", "Settings", "convert", "plan"]
 
 SCHEDULER = "scheduler/scheduler_config.json"
 
@@ -69,6 +78,9 @@ OnProgress = Callable[[str, str, int, int], None]
 OnShared = Callable[[SharedFile], None]
 """Called with each file that will hold several sizes, before any is written."""
 
+OnRemoved = Callable[[Sequence[str]], object]
+"""Called with the networks' files of the conversion before that are gone, once they are."""
+
 
 def convert(
     source: Path,
@@ -76,6 +88,7 @@ def convert(
     settings: Settings,
     on_progress: OnProgress | None = None,
     on_shared: OnShared | None = None,
+    on_removed: OnRemoved | None = None,
 ) -> Manifest:
     """Write the checkpoint at `source` to the bundle `out`; returns its manifest.
 
@@ -85,7 +98,7 @@ def convert(
     """
     started = time.perf_counter()
     refuse_source(source, out)
-    previous = require_output(out, settings)
+    previous, before = require_output(out, settings), stamp(out)
     job = open_job(source, settings)
     require_targets(out, file_names(job))
     said = (*job.remarks, *unowned(out, previous, file_names(job)))
@@ -99,12 +112,15 @@ def convert(
                 require_stated(out / SCHEDULER, previous.scheduler)
                 return remarked(previous, previous, settings, said)
         with staged(out) as staging:
+            require_unchanged(out, before)
             require_space(out, sum(stored_bytes(job, remaining).values()))
             written = write_changed(job, remaining, staging, source_files, on_progress, on_shared)
             manifest = manifest_of(job, source_files.result(), written, reused, previous, started)
             manifest = remarked(previous, manifest, settings, said)
             finish_bundle(job.checkpoint, manifest, staging)
             publish(staging, out, MANIFEST, stale_files(previous, manifest))
+    if on_removed:
+        on_removed(removed_networks(previous, manifest))
     return manifest
 
 

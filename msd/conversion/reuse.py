@@ -21,7 +21,7 @@ from msd.conversion.manifest import configuration_of, fingerprints
 from msd.conversion.settings import Settings
 from msd.conversion.sources.binding import some
 from msd.conversion.sources.diffusers import TOKENIZER_FILES
-from msd.errors import BadBundle, OutputExists
+from msd.errors import BadBundle, OutputExists, OutputUnwritable
 from msd.files.disk import real_place
 from msd.files.publication import contents
 from msd.files.schema import to_json
@@ -75,6 +75,21 @@ def load_previous(out: Path, force: bool) -> Manifest | None:
         raise OutputExists(f"{problem}; {REPLACE}") from problem
 
 
+def stamp(out: Path) -> tuple[int, int] | None:
+    """Return what changes with every manifest that is written to `out`; None where there is none."""
+    try:
+        facts = (out / MANIFEST).stat()
+    except OSError:
+        return None
+    return facts.st_ino, facts.st_mtime_ns
+
+
+def require_unchanged(out: Path, before: tuple[int, int] | None) -> None:
+    """Raise OutputUnwritable where another run has written a manifest to `out` since its stamp `before`."""
+    if stamp(out) != before:
+        raise OutputUnwritable(f"another run has just written {out}; run again if that is still wanted")
+
+
 def unowned(out: Path, previous: Manifest | None, written: Collection[str]) -> Iterator[str]:
     """Yield a sentence where `out` has files that stay beside the `written` ones, and no manifest names."""
     if previous is not None or not out.is_dir():
@@ -94,6 +109,13 @@ def stale_files(previous: Manifest | None, manifest: Manifest) -> list[str]:
     named = {file for each in kept for file in _named(each)} - {*_named(manifest)}
     folders = {folder for each in (*kept, manifest) for folder in find_family(each.family).tokenizers}
     return [*named, *(f"{folder}/{file}" for folder in folders for file in TOKENIZER_FILES)]
+
+
+def removed_networks(previous: Manifest | None, manifest: Manifest) -> list[str]:
+    """Return the files of an earlier conversion's networks that the new manifest does not name."""
+    files = {part.file for part in manifest.components.values()}
+    before = previous.components.values() if previous else ()
+    return [part.file for part in before if part.file not in files]
 
 
 def _named(manifest: Manifest) -> list[str]:

@@ -1,7 +1,7 @@
 """The folder of an export, written atomically, with a list of the files that the export wrote.
 
 require_free(out, force)
-with exporting(out) as staging:
+with exporting(out, force) as staging:
     ...                                     # write to staging
     finish(staging, out, "android", model)
 """
@@ -47,6 +47,10 @@ def require_free(out: Path, force: bool) -> None:
     if out.exists() and not out.is_dir():
         raise OutputExists(f"{out} is a file; give a folder to write to")
     recover(out)
+    _require_free(out, force)
+
+
+def _require_free(out: Path, force: bool) -> None:
     require_no_bundle(out)
     with raises_unwritable(out, out):
         if force or not out.is_dir() or not contents(out):
@@ -57,13 +61,15 @@ def require_free(out: Path, force: bool) -> None:
 
 
 @contextmanager
-def exporting(out: Path, needed: int = 0) -> Iterator[Path]:
+def exporting(out: Path, force: bool, needed: int = 0) -> Iterator[Path]:
     """Yield an empty folder on the disk of `out` for the files, which take about `needed` bytes.
 
-    Raises OutputUnwritable for a disk with less room, and for one that is full before the end.
+    Raises OutputUnwritable for a disk with less room, and for one that is full before the end; and what
+    `require_free` raises where another run has written to `out` since that was called.
     """
     require_targets(out, [NOTE])
     with staged(out) as staging, raises_unwritable(out, staging):
+        _require_free(out, force)
         require_space(out, needed)
         yield staging
 

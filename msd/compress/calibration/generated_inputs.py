@@ -58,7 +58,7 @@ class Calibration:
 
     def __str__(self) -> str:
         images = ImageDefaults().unless(self.steps, self.guidance)
-        kept = f"{min(self.kept, images.steps)} of {images.steps} steps"
+        kept = f"{min(self.kept, images.steps)} of {images.steps} step{'s' * (images.steps > 1)}"
         settings = f"{kept}, guidance {images.guidance:g}, seed {self.seed}"
         if self.given is None:
             return f"{CAPTIONS} captions of the demo, {settings}"

@@ -93,7 +93,7 @@ def export_android(
     contents = plan(bundle, settings)
     require_free(out, force)
     require_gpu(bundle, contents.manifest)
-    with exporting(out, sum(file.bytes for file in contents.manifest.files)) as staging:
+    with exporting(out, force, sum(file.bytes for file in contents.manifest.files)) as staging:
         project = Project(
             folder=out.absolute().name,
             settings=settings,

@@ -62,13 +62,13 @@ def check(settings: AndroidSettings) -> None:
     if not PACKAGE.fullmatch(settings.package):
         raise BadValue(f"{settings.package!r} is not an app's package; it should look like com.example.sd")
     if keywords := sorted(set(settings.package.split(".")) & set(KEYWORDS.split())):
-        raise BadConfig(
+        raise BadValue(
             f"{settings.package} has {keywords[0]!r} in it, a keyword of Kotlin or Java; choose another"
         )
     if settings.package.startswith("dev.msd.") or settings.package == "dev.msd":
-        raise BadConfig(f"{settings.package} is the package of the library's own classes; choose another")
+        raise BadValue(f"{settings.package} is the package of the library's own classes; choose another")
     if not settings.name.strip() or not settings.name.isprintable():
-        raise BadConfig(f"{settings.name!r} is not an app's name; it should be some words on one line")
+        raise BadValue(f"{settings.name!r} is not an app's name; it should be some words on one line")
     if settings.min_ram is not None and settings.delivery != "ai-pack":
         raise BadConfig("only AI packs select devices by memory; use --min-ram with --delivery ai-pack")
     if settings.min_ram is not None and settings.min_ram < 1:

@@ -34,7 +34,7 @@ def export_files(
     folders = {file.name: MODELS for file in networks(manifest)}
     require_free(out, force)
     refusals = refused_by_gpu(bundle, manifest)
-    with exporting(out, sum(file.bytes for file in manifest.files)) as staging:
+    with exporting(out, force, sum(file.bytes for file in manifest.files)) as staging:
         models = staging / MODELS
         place(
             bundle,

@@ -73,7 +73,7 @@ def export_web(
     if settings.runtime == "litert":
         require_gpu(bundle, manifest)
         require_litert_js(settings.litert_js)
-    with exporting(out, sum(file.bytes for file in manifest.files)) as staging:
+    with exporting(out, force, sum(file.bytes for file in manifest.files)) as staging:
         model = staging / MODEL
         _copy_page(staging, settings.title)
         model.mkdir()

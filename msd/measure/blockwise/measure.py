@@ -48,11 +48,7 @@ def measure(
     one network, or inputs that do not fit. `on_stopped` gets the blocks measured before that, or before
     Ctrl-C: shares are then of those whose final error is known.
     """
-    ours, theirs = tflite.read(reference).main, tflite.read(compressed).main
-    try:
-        every = blocks(ours, theirs, together)
-    except ValueError as problem:
-        raise BadModelFile(f"{compressed} is no version of {reference}: {problem}") from problem
+    ours, theirs, every = _versions(reference, compressed, together)
     with scratch_folder() as folder:
         store = Store(folder)
         on_progress("running the reference", 0, 1)
@@ -75,6 +71,23 @@ def measure(
             raise
     rows = _rows(every, alone, swaps, weights)
     return ComponentErrors(store.runs, rows, None if whole is None else _ratio(whole))
+
+
+def unmeasured(reference: Path, compressed: Path, together: Collection[Pair] = ()) -> ComponentErrors:
+    """Return the blocks that `measure` measures, with their bytes and no errors yet."""
+    every = _versions(reference, compressed, together)[2]
+    return ComponentErrors(0, _rows(every, [ErrorSum()] * len(every), (), ()))
+
+
+def _versions(
+    reference: Path, compressed: Path, together: Collection[Pair]
+) -> tuple[Graph, Graph, list[Block]]:
+    """Return the graphs of two versions of a network and their blocks; raises BadModelFile."""
+    ours, theirs = tflite.read(reference).main, tflite.read(compressed).main
+    try:
+        return ours, theirs, blocks(ours, theirs, together)
+    except ValueError as problem:
+        raise BadModelFile(f"{compressed} is no version of {reference}: {problem}") from problem
 
 
 def _told(every: Sequence[Block], what: str, on_progress: OnProgress) -> Iterator[Block]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from msd.errors import BadConfig
+from msd.errors import BadValue
 from msd.files.atomic import atomic_write
 from msd.files.packages import require_packages
 from msd.measure.blockwise.result import BlockReport, ComponentErrors, finite
@@ -16,9 +16,9 @@ ROW, MARGIN, WIDTH = 0.17, 1.1, 9.0
 
 
 def check_plot(path: Path) -> None:
-    """Raise BadConfig for a file name whose suffix is no known image format, and without matplotlib."""
+    """Raise BadValue for a file name whose suffix is no known image format, BadConfig without matplotlib."""
     if path.suffix.lower() not in FORMATS:
-        raise BadConfig(f"{path} is not a name for a plot; it should end in {' or '.join(FORMATS)}")
+        raise BadValue(f"{path} is not a name for a plot; it should end in {' or '.join(FORMATS)}")
     require_packages("a plot", "plots", "matplotlib")
 
 

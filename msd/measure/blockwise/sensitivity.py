@@ -26,7 +26,8 @@ from msd.measure.blockwise.candidates import (
     with_one_trunk,
 )
 from msd.measure.blockwise.choice import Choice, Form, Forms, smallest, total_bytes, within_noise, within_size
-from msd.measure.blockwise.measure import measure, result_snr
+from msd.measure.blockwise.labels import Pair
+from msd.measure.blockwise.measure import measure, result_snr, unmeasured
 from msd.measure.blockwise.result import ComponentErrors, finite
 
 INPUTS = "inputs"
@@ -88,6 +89,11 @@ class Study:
         """The fewest bytes that the files can take together."""
         return sum(self.outside.values()) + total_bytes(smallest(self.blocks))
 
+    @property
+    def most(self) -> int:
+        """The bytes of the reference's files together."""
+        return sum(self.outside.values()) + sum(block.forms[-1].bytes for block in self.blocks)
+
     def outcomes(self, choice: Choice) -> dict[str, Outcome]:
         """Return the expected outcome of a choice, by component."""
         outcomes = {}
@@ -111,12 +117,14 @@ def study(
     folder: Path,
     on_progress: OnProgress,
     on_stopped: Callable[[Errors], None] = lambda errors: None,
+    on_sizes: Callable[[int, int], None] = lambda least, most: None,
 ) -> Study:
     """Return the cost of each block of the checkpoint in each candidate, converted in `folder`.
 
     `settings` are those of the conversion, except its recipe; pruning uses the same calibration inputs.
-    `on_stopped` gets the errors that were measured before something ended it.
-    Raises what `require_mixable`, `convert`, `Calibration.runs` and `measure` raise.
+    `on_stopped` gets the errors that were measured before something ended it, and `on_sizes`, before anything
+    is measured, the fewest and the most bytes that the files can take together.
+    Raises what `require_mixable`, `convert`, `Calibration.runs`, `measure` and `on_sizes` raise.
     """
     require_mixable(candidates, calibration)
     candidates = with_one_trunk(candidates)
@@ -129,34 +137,68 @@ def study(
     needed = names if in_files is calibration else job.family.ordered({*required, *names})
     exact = Recipe(REFERENCE, (), without=candidates[0].without)
     convert(source, folder / REFERENCE, replace(settings, recipe=exact, components=needed), on_conversion)
-    reference = open_bundle(folder / REFERENCE)
-    runs = calibration.runs(
-        reference, names, folder / INPUTS, lambda done, of, s: on_progress("inputs", "generating", done, of)
-    )
-    files: dict[str, Bundle] = {REFERENCE: reference}
+    files = {REFERENCE: open_bundle(folder / REFERENCE)}
+    runs_of = partial(_runs, calibration, files[REFERENCE], names, folder / INPUTS, on_progress)
+    runs = runs_of() if _come_first(calibration, candidates) else None
     for recipe in candidates:
         convert(source, folder / recipe.name, _stored_as(recipe, settings, in_files), on_conversion)
         files[recipe.name] = open_bundle(folder / recipe.name)
-    errors = _errors(names, files, runs, on_progress, on_stopped)
-    forms = [forms for name in names for forms in _forms(name, errors[name], files)]
-    held = {name: sum(f.forms[-1].bytes for f in forms if f.component == name) for name in names}
-    return Study(
-        reference=reference,
-        runs=runs,
+    blocks = [forms for name in names for forms in _forms(name, _unmeasured(name, files), files)]
+    held = {name: sum(f.forms[-1].bytes for f in blocks if f.component == name) for name in names}
+    sized = Study(
+        reference=files[REFERENCE],
+        runs={},
         candidates={recipe.name: recipe for recipe in candidates},
-        blocks=forms,
-        outside={name: reference.component(name).bytes - held[name] for name in names},
-        whole={
-            recipe.name: {
-                name: Outcome(
-                    files[recipe.name].component(name).bytes, errors[name][recipe.name].final_snr_db
-                )
-                for name in names
-            }
-            for recipe in candidates
-        },
+        blocks=blocks,
+        outside={name: files[REFERENCE].component(name).bytes - held[name] for name in names},
+        whole={},
         calibration=in_files,
     )
+    on_sizes(sized.least, sized.most)
+    runs = runs_of() if runs is None else runs
+    errors = _errors(names, files, runs, on_progress, on_stopped)
+    return replace(
+        sized,
+        runs=runs,
+        blocks=[forms for name in names for forms in _forms(name, errors[name], files)],
+        whole={recipe.name: _whole(recipe.name, errors, files[recipe.name]) for recipe in candidates},
+    )
+
+
+def _come_first(calibration: Calibration, candidates: Sequence[Recipe]) -> bool:
+    """Whether inputs are needed before candidates are converted, or are there already."""
+    return calibration.is_of_files or any(map(_needs_inputs, candidates))
+
+
+def _runs(
+    calibration: Calibration, bundle: Bundle, names: Sequence[str], folder: Path, on_progress: OnProgress
+) -> dict[str, Runs]:
+    return calibration.runs(
+        bundle, names, folder, lambda done, of, s: on_progress("inputs", "generating", done, of)
+    )
+
+
+def _whole(candidate: str, errors: Errors, bundle: Bundle) -> dict[str, Outcome]:
+    """Return the outcome of a candidate for each component."""
+    return {
+        name: Outcome(bundle.component(name).bytes, parts[candidate].final_snr_db)
+        for name, parts in errors.items()
+    }
+
+
+def _unmeasured(name: str, files: Mapping[str, Bundle]) -> dict[str, ComponentErrors]:
+    """Return the blocks of a component in each candidate, with their bytes alone."""
+    reference, paths, together = _paths(name, files)
+    return {candidate: unmeasured(reference, path, together) for candidate, path in paths.items()}
+
+
+def _paths(name: str, files: Mapping[str, Bundle]) -> tuple[Path, dict[str, Path], set[Pair]]:
+    """Return a component's file of the reference, those of the candidates, and blocks that stay together."""
+    paths = {candidate: bundle.path(name) for candidate, bundle in files.items()}
+    reference = paths.pop(REFERENCE)
+    whole = tflite.read(reference).main
+    together = {pair for path in paths.values() for pair in straddled(whole, tflite.read(path).main)}
+    return reference, paths, together
 
 
 def _errors(
@@ -194,10 +236,7 @@ def _measure_all(
         if blocks := tuple(block for block in found.blocks if block.final_share is not None):
             errors.setdefault(name, {})[candidate] = replace(found, blocks=blocks)
 
-    paths = {candidate: bundle.path(name) for candidate, bundle in files.items()}
-    reference = paths.pop(REFERENCE)
-    whole = tflite.read(reference).main
-    together = {pair for path in paths.values() for pair in straddled(whole, tflite.read(path).main)}
+    reference, paths, together = _paths(name, files)
     for candidate, path in paths.items():
         told = partial(on_progress, f"{candidate} {name}")
         found = measure(reference, path, runs, True, told, together, on_stopped=partial(keep, candidate))
@@ -214,9 +253,13 @@ def _in_files(calibration: Calibration, folder: Path) -> Calibration:
 
 def _stored_as(recipe: Recipe, settings: Settings, calibration: Calibration) -> Settings:
     """Return the settings for a conversion with another recipe."""
+    return replace(settings, recipe=recipe, calibration=calibration if _needs_inputs(recipe) else None)
+
+
+def _needs_inputs(recipe: Recipe) -> bool:
+    """Whether a conversion prunes or rounds on a calibration."""
     pruning = pruning_of(recipe)
-    needed = recipe.needs_calibration or (pruning is not None and pruning.needs_calibration)
-    return replace(settings, recipe=recipe, calibration=calibration if needed else None)
+    return recipe.needs_calibration or (pruning is not None and pruning.needs_calibration)
 
 
 def _converting(on_progress: OnProgress) -> Callable[[str, str, int, int], None]:
@@ -262,13 +305,16 @@ def for_size(study: Study, budget: int) -> Choice:
     The error is the sum of the components' errors, each relative to its own signal. Raises BadConfig, with
     the sizes that can be reached, for a size that is too small.
     """
-    outside, least = sum(study.outside.values()), study.least
-    most = outside + sum(block.forms[-1].bytes for block in study.blocks)
+    require_reachable(budget, study.least, study.most)
+    return within_size(study.blocks, budget - sum(study.outside.values()))
+
+
+def require_reachable(budget: int, least: int, most: int) -> None:
+    """Raise BadConfig for fewer bytes than the `least`."""
     if budget < least:
         raise BadConfig(
             f"these candidates give files of {least:,} to {most:,} bytes together; {budget:,} is too small"
         )
-    return within_size(study.blocks, budget - outside)
 
 
 def for_snr(study: Study, snr_db: Mapping[str, float]) -> Choice:

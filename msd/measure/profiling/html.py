@@ -9,7 +9,7 @@ from itertools import groupby
 from statistics import median
 
 from msd.measure.bench.table import TextTable, duration
-from msd.measure.profiling.kinds import by_kernel, by_kind, kind_of, total
+from msd.measure.profiling.kinds import KernelCost, by_kernel, by_kind, kind_of, total
 from msd.measure.profiling.result import DispatchCost, KernelReport, NetworkCosts
 from msd.measure.profiling.table import remarks, tables, title
 
@@ -67,7 +67,7 @@ def _cards(network: NetworkCosts) -> str:
     every = total("all", network.dispatches)
     cards = (
         (duration(median(network.run_seconds)), "a whole run"),
-        (str(every.dispatches), f"dispatches for {network.operations} operations"),
+        (str(every.dispatches), f"{_dispatches(every)} for {_operations(network)}"),
         (f"{every.bytes / 1e9:.3f} GB", "read and written"),
         (f"{network.tensor_bytes / 1e6:.1f} MB", "tensors"),
         (f"{network.weight_bytes / 1e6:.1f} MB", "weights"),
@@ -80,11 +80,19 @@ def _cards(network: NetworkCosts) -> str:
     )
 
 
+def _dispatches(cost: KernelCost) -> str:
+    return "dispatch" if cost.dispatches == 1 else "dispatches"
+
+
+def _operations(network: NetworkCosts) -> str:
+    return f"{network.operations} operation{'s' * (network.operations != 1)}"
+
+
 def _chart(network: NetworkCosts, colours: dict[str, str]) -> str:
     """Return an SVG of three rows along time: the network, its operations, and their dispatches."""
     every = total(network.component, network.dispatches)
     scale = WIDE / every.seconds if every.seconds else 0.0
-    whole = f"{title(network.component)}: {every.dispatches} dispatches, {duration(every.seconds)}"
+    whole = f"{title(network.component)}: {every.dispatches} {_dispatches(every)}, {duration(every.seconds)}"
     bars = [_bar(0, WIDE, 0, whole, 'class="whole"')]
     begin, place = 0.0, 0
     for operation, group in groupby(network.dispatches, key=lambda each: each.operation):
@@ -110,7 +118,7 @@ def _operation(
     """Yield the bars of dispatches of one operation that follow one another, and one bar above them."""
     every = total(operation or "dispatches without an operation", dispatches)
     slowest = max(dispatches, key=lambda each: each.seconds)
-    says = f"{every.name}: {len(dispatches)} dispatches, {duration(every.seconds)}"
+    says = f"{every.name}: {every.dispatches} {_dispatches(every)}, {duration(every.seconds)}"
     fill = f'fill="{colours[kind_of(slowest.kernel)]}" opacity=".45"'
     yield _bar(begin * scale, every.seconds * scale, 1, says, fill)
     for number, each in enumerate(dispatches, place):

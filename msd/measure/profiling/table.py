@@ -89,17 +89,24 @@ def _kind(cost: KernelCost, seconds: float) -> tuple[str, ...]:
     )
 
 
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
 def _totals(network: NetworkCosts) -> TextTable:
     every = total("all", network.dispatches)
     run = median(network.run_seconds)
     least = network.least_tensor_bytes
     more = f"{100 * (network.tensor_bytes / least - 1):.1f} % more than the least possible" if least else ""
     rows = (
-        ("a whole run, submitted as one, median", f"{duration(run)} of {len(network.run_seconds)} runs"),
+        (
+            "a whole run, submitted as one, median",
+            f"{duration(run)} of {_number(len(network.run_seconds), 'run')}",
+        ),
         ("all dispatches timed alone", duration(every.seconds)),
         ("all dispatches at the GPU's peaks", duration(every.least_seconds)),
         ("the GPU's peaks", _peaks(network.peaks)),
-        ("dispatches", f"{every.dispatches} for {network.operations} operations"),
+        ("dispatches", f"{every.dispatches} for {_number(network.operations, 'operation')}"),
         ("pipelines", f"{network.pipelines}"),
         ("read and written a run", f"{every.bytes / 1e6:.1f} MB"),
         ("arithmetic of the operations", _speed(every, run)),

@@ -10,6 +10,7 @@ import platform
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 from msd.measure.regress.compare import ImageComparison, Result, decibels
@@ -31,6 +32,17 @@ def to_junit(result: Result) -> str:
     Xml.SubElement(suite, "system-err").text = _plain("\n".join(result.broken))
     Xml.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, "unicode") + "\n"
+
+
+def is_junit_of(path: Path, result: Result) -> bool:
+    """Whether a file is the JUnit XML of a result and nothing else, whenever and wherever it was written."""
+    try:
+        root = Xml.parse(path).getroot()
+    except (OSError, Xml.ParseError, LookupError, ValueError):
+        return False
+    wanted = _attributes(result, list(_cases(result)))
+    same = ("name", "package", "tests", "failures", "time")
+    return len(root) == 1 and all(root[0].get(key) == wanted[key] for key in same)
 
 
 def _attributes(result: Result, cases: Sequence[Xml.Element]) -> dict[str, str]:

@@ -90,7 +90,7 @@ def _cards(result: Result) -> str:
     if (share := measured.get("attributes_least")) is not None:
         least = f"at least {limits.attributes_least:.0%}"
         cards.append(("attributes_least", "attributes right", f"{share:.0%}", least))
-    html = [f'<div class="card"><b>{len(pictures)}</b>images</div>']
+    html = [f'<div class="card"><b>{len(pictures)}</b>image{"s" * (len(pictures) != 1)}</div>']
     for threshold, name, value, limit in cards:
         bound = "no limit" if getattr(limits, threshold) is None else limit
         html.append(

@@ -57,7 +57,11 @@ def places(operations: Sequence[int]) -> str:
 
 def unjudged(file: FileReport) -> str:
     """Return a phrase why a file has no prediction; empty for one that has."""
-    return f"for the CPU, {file.operations} operations, not judged" if file.runs_on == "cpu" else ""
+    return f"for the CPU, {_operations(file)}, not judged" if file.runs_on == "cpu" else ""
+
+
+def _operations(file: FileReport) -> str:
+    return f"{file.operations} operation{'s' * (file.operations != 1)}"
 
 
 def advice(file: FileReport) -> str:

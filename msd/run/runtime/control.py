@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.bounds import MOST_SCALE
-from msd.errors import BadConfig
+from msd.errors import BadValue
 
 Float = npt.NDArray[np.float32]
 LEAST_GUESS = 0.1
@@ -25,7 +25,7 @@ class Control:
     """A picture by which the ControlNet `name` steers: `hint`, float32 (1, height, width, 3) in [-1, 1].
 
     The ControlNet's outputs count `scale` times, in the steps from `begin` to `until`, as parts of all.
-    Raises BadConfig for numbers out of bounds.
+    Raises BadValue for numbers out of bounds.
     """
 
     name: str
@@ -37,11 +37,11 @@ class Control:
 
     def __post_init__(self) -> None:
         if not abs(self.scale) <= MOST_SCALE:
-            raise BadConfig(
+            raise BadValue(
                 f"the scale {self.scale:g} of the control {self.name} should be a number up to {MOST_SCALE:g}"
             )
         if not 0 <= self.begin < self.until <= 1:
-            raise BadConfig(
+            raise BadValue(
                 f"the control {self.name} counts from {self.begin:g} until {self.until:g}; both are parts of"
                 " all steps, from 0 to 1, and the first is smaller"
             )

@@ -108,7 +108,12 @@ class TimelineRecorder:
         self._start = perf_counter()
         self._samples = tempfile.TemporaryFile("w+")
         command = [sys.executable, "-I", "-S", memory_sampler.__file__]
-        self._sampler = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=self._samples)
+        self._sampler = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=self._samples,
+            process_group=0,  # a terminal's Ctrl-C is for us: its traceback would be beside our message
+        )
         return self
 
     def __exit__(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from msd.errors import BadConfig
+from msd.errors import BadValue
 from msd.files import schema
 from msd.files.atomic import atomic_write
 from msd.files.packages import require_packages
@@ -21,9 +21,9 @@ ROW, MARGIN, MEMORY, WIDTH = 0.22, 0.45, 2.2, 8.0
 
 
 def check_timeline(path: Path) -> None:
-    """Raise BadConfig for a file name whose suffix is no known format, and for a plot without matplotlib."""
+    """Raise BadValue for a suffix of no known format, BadConfig for a plot without matplotlib."""
     if path.suffix.lower() not in FORMATS:
-        raise BadConfig(f"{path} is not a name for a timeline; it should end in {', '.join(FORMATS)}")
+        raise BadValue(f"{path} is not a name for a timeline; it should end in {', '.join(FORMATS)}")
     if path.suffix.lower() != ".json":
         require_packages("a plot", "plots", "matplotlib")
 
