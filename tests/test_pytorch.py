@@ -100,6 +100,8 @@ def test_a_tiny_autoencoder_decodes(tmp_path: Path) -> None:
         num_decoder_blocks=(1, 1),
     ).eval()
     tiny.save_pretrained(tmp_path / "vae")
+    index = tmp_path / "model_index.json"
+    index.write_text(index.read_text().replace("AutoencoderKL", "AutoencoderTiny"))
     image = pipeline(tmp_path).generate(PROMPT, steps=2)
     with torch.no_grad():
         decoded = tiny.decode(torch.from_numpy(image.latents.transpose(0, 3, 1, 2))).sample

@@ -77,3 +77,13 @@ def test_a_layout_before_the_file_is_refused() -> None:
     content[root : root + 4] = (root + 1).to_bytes(4, "little")
     with pytest.raises(ValueError, match="a table's layout lies before its beginning"):
         unpack_model(bytes(content))
+
+
+def test_a_layout_of_odd_length_is_refused() -> None:
+    """Readers that round it up and down find other fields."""
+    content = bytearray(varied_models.model("to_scalar"))
+    root = int.from_bytes(content[:4], "little")
+    layout = root - int.from_bytes(content[root : root + 4], "little", signed=True)
+    content[layout] -= 1
+    with pytest.raises(ValueError, match="a table's layout ends in the middle of a field"):
+        unpack_model(bytes(content))

@@ -14,7 +14,6 @@ delegate rejects partly on the CPU.
 from __future__ import annotations
 
 import contextlib
-import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
@@ -98,7 +97,6 @@ class Row:
 def main(folder: Path, output: Path, precision: Any, only: tuple[str, ...], spelling: str) -> None:
     """Write every variant's row as JSON to OUTPUT."""
     report: dict[str, Any] = {
-        "command": "python " + " ".join(sys.argv),
         "machine": machine(),
         "gpu": gpu_name(),
         "precision": precision,

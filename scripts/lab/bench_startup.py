@@ -9,7 +9,6 @@ import json
 import platform
 import statistics
 import subprocess
-import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -43,7 +42,6 @@ def main(output: Path, starts: int) -> None:
         }
     first = statistics.median(opened[0]["seconds"] for opened in measured)
     report = {
-        "command": "python " + " ".join(sys.argv),
         "machine": asdict(this_machine()),
         "versions": {"python": platform.python_version(), "java": java()},
         "files, bytes": files,

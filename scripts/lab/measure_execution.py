@@ -52,7 +52,6 @@ def main(bundle: Path, options: tuple[str, ...], output: Path, repeats: int) -> 
             assert picture == runs[0]["picture"], "every execution draws the same picture"
             click.echo(json.dumps(runs[-1]), err=True)
     report = {
-        "command": "python " + " ".join(sys.argv),
         "machine": machine(),
         "versions": {name: version(name) for name in ("ai-edge-litert", "numpy")},
         "source": open_bundle(bundle).manifest.source.name,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import platform
-import sys
 import tempfile
 import time
 from importlib.metadata import version
@@ -62,7 +61,6 @@ def main(output: Path, count: int, steps: int) -> None:
             rows[name] = measure(open_bundle(Path(folder) / "out"), reference)
         click.echo(f"{name}: {json.dumps(rows[name])}", err=True)
     report = {
-        "command": "python " + " ".join(sys.argv),
         "machine": f"{platform.machine()}, {platform.system()}",
         "versions": {n: version(n) for n in ("diffusers", "torch", "ai-edge-litert", "numpy")},
         "captions": count,

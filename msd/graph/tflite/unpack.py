@@ -107,8 +107,10 @@ class _Unpacker:
         """Return the fields that a table with this vtable has, with their offsets from its place."""
         if vtable < 0:
             raise ValueError("a table's layout lies before its beginning")
-        length = struct.unpack_from("<H", self.buffer, vtable)[0] // 2 - 2
-        offsets = struct.unpack_from(f"<{max(0, length)}H", self.buffer, vtable + 4)
+        length, half = divmod(struct.unpack_from("<H", self.buffer, vtable)[0], 2)
+        if half:
+            raise ValueError("a table's layout ends in the middle of a field")
+        offsets = struct.unpack_from(f"<{max(0, length - 2)}H", self.buffer, vtable + 4)
         if any(offsets[_known_fields(name) :]):
             raise ValueError(f"its table {name} has a field newer than the schema known here")
         present = [field for field in _fields(name) if field.slot < len(offsets) and offsets[field.slot]]
