@@ -20,6 +20,7 @@ from msd.conversion.convert import Settings, convert
 from msd.files.packages import load_triton
 from msd.models.demo import CHECKPOINT
 from msd.run.runners.swiftshader import cache_folder
+from tests import kept_structures
 from tests.android_projects import Projects, write_projects
 from tests.app_bundles import write_app
 from tests.costs import Stopwatch, longest_first, read_costs
@@ -36,8 +37,6 @@ MANY = 100
 """So many new modules are a library, which collections need not look at."""
 SELECTION = pytest.StashKey[Selection]()
 LOADED = pytest.StashKey[int]()
-STRUCTURES = Path(__file__).parents[1] / "build/tests/structures"
-"""Traced structures of earlier runs."""
 GOLDEN = Path(__file__).parent / "golden"
 
 # Tests never time anything: a machine may be busy.
@@ -64,6 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[SELECTION] = select(config)
+    if not is_worker(config):
+        kept_structures.unpack(kept_structures.ARCHIVE, kept_structures.FOLDER)
     if config.getoption("--update-costs") and not is_worker(config):
         config.pluginmanager.register(Stopwatch())
     load_triton()  # tests open GPUs in a process that imports diffusers later
@@ -149,13 +150,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _structure_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep a cache for this run of the tests, in all its processes, apart from the user's own.
 
-    Structures, whose names have the fingerprint of the code that made them, stay for the next run.
+    Structures stay for the next run.
     SwiftShader, which takes long to fetch, is the user's own where that is there.
     """
     cache, fetched = shared_root(tmp_path_factory) / "cache", cache_folder()
     cache.mkdir(exist_ok=True)
-    STRUCTURES.mkdir(parents=True, exist_ok=True)
-    for kept in (STRUCTURES, fetched) if fetched.is_dir() else (STRUCTURES,):
+    kept_structures.FOLDER.mkdir(parents=True, exist_ok=True)
+    for kept in (kept_structures.FOLDER, *([fetched] if fetched.is_dir() else [])):
         with suppress(FileExistsError):
             (cache / kept.name).symlink_to(kept.absolute())
     with pytest.MonkeyPatch.context() as patch:
