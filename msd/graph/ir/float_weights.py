@@ -20,12 +20,13 @@ Per-channel scales belong to version 5, which the kernels do not require.
 """
 
 
-def dequantize_weights(model: Model) -> int:
+def dequantize_weights(model: Model, integers: bool = True) -> int:
     """Put a DEQUANTIZE before every weight that is stored smaller than float32; return how many were added.
 
-    These are the int8, uint8, int4, int2 and float16 constants that an operator with float32 results reads.
+    These are the int8, uint8, int4, int2 and float16 constants that an operator with float32 results reads,
+    or without `integers` the float16 ones alone: the CPU would read them as float32, beyond their end.
     """
-    return sum(map(_dequantize, model.graphs))
+    return sum(_dequantize(graph, integers) for graph in model.graphs)
 
 
 def reads_integer_weights(model: Model) -> bool:
@@ -39,11 +40,11 @@ def reads_integer_weights(model: Model) -> bool:
     )
 
 
-def _dequantize(graph: Graph) -> int:
+def _dequantize(graph: Graph, integers: bool) -> int:
     new, floats = Build(), dict[Tensor, Tensor]()
 
     def as_float(tensor: Tensor | None) -> Tensor | None:
-        if tensor is None or not _is_small(tensor):
+        if tensor is None or not _is_small(tensor) or not (integers or tensor.dtype == "FLOAT16"):
             return tensor
         if tensor not in floats:
             floats[tensor] = new.DEQUANTIZE(tensor, version=VERSIONS[tensor.dtype])

@@ -112,12 +112,13 @@ class Interpreter:
 
 @contextmanager
 def file_to_load(model: Model, path: Path, float_weights: bool) -> Iterator[Path]:
-    """Yield `path`, or with `float_weights` a temporary copy with float weights, which changes `model`.
+    """Yield `path`, or a temporary copy with weights that the CPU can read, which changes `model`.
 
-    `model` is the content of the file at `path`. Loaded files are mapped into memory, so the temporary copy
-    can be removed once it is loaded.
+    With `float_weights` these are all in float, otherwise those in float16. `model` is the content of the
+    file at `path`. Loaded files are mapped into memory, so the temporary copy can be removed once it is
+    loaded.
     """
-    if not (float_weights and dequantize_weights(model)):
+    if not dequantize_weights(model, integers=float_weights):
         yield path
         return
     with scratch_folder() as folder:
