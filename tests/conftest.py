@@ -155,8 +155,7 @@ def _structure_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     """
     cache, fetched = shared_root(tmp_path_factory) / "cache", cache_folder()
     cache.mkdir(exist_ok=True)
-    kept_structures.FOLDER.mkdir(parents=True, exist_ok=True)
-    for kept in (kept_structures.FOLDER, *([fetched] if fetched.is_dir() else [])):
+    for kept in [kept_structures.FOLDER] + [fetched] * fetched.is_dir():
         with suppress(FileExistsError):
             (cache / kept.name).symlink_to(kept.absolute())
     with pytest.MonkeyPatch.context() as patch:

@@ -8,11 +8,9 @@ behind other work, errors in dB to float64.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +31,7 @@ from scripts.lab.attention_cases import Case
 from scripts.lab.bench_attention import Run, attention_of, checked, heads_of, measure, numbers
 from scripts.lab.bench_dawn import PACKAGES
 from scripts.lab.bench_engine import described
+from scripts.lab.tile_options import by_threads, tile_options
 
 SIZES = [
     *(("SD 2.1", 5, 4096, 4096, 64, 5), ("SD 2.1", 5, 9216, 9216, 64, 5)),
@@ -64,16 +63,10 @@ FEW, REPEATS = 512, 5
 
 def main() -> None:
     """Measure, print, and write the JSON after each case."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=90.0, help="begin no further case after this time")
-    parser.add_argument("--threads", action="store_true", help="by threads, not by matrix units")
-    options = parser.parse_args()
+    options = tile_options(__doc__, 90)
     device = open_device(api="dawn")
     if options.threads:
-        device = replace(device, gpu=replace(device.gpu, matrix=None, short_sums=True))
+        device = by_threads(device)
     report = described(PACKAGES) | {"device": device.name}
     begun = time.monotonic()
     for number, case in enumerate(CASES):

@@ -9,11 +9,9 @@ Stable Diffusion 1.5's heads are checked first.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +33,7 @@ from scripts.lab.attention_cases import Case
 from scripts.lab.bench_attention import Run, attention_of, measure_runs
 from scripts.lab.bench_kernels import Trial, Variants, _operation, _sampled, _timed
 from scripts.lab.kernel_shapes import ConvolutionShape as Shape
+from scripts.lab.tile_options import by_threads, tile_options
 
 SHAPES = [
     *(Shape(64, 64, 320, 320), Shape(32, 32, 640, 640), Shape(16, 16, 1280, 1280)),
@@ -92,17 +91,11 @@ class Way:
 
 def main() -> None:
     """Measure, print a table of each shape, and write the JSON after each."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=170.0, help="begin no further shape after this time")
-    parser.add_argument("--threads", action="store_true", help="by threads, not by matrix units")
-    options = parser.parse_args()
+    options = tile_options(__doc__, 170)
     begun = time.monotonic()
     device = open_device(api="dawn")
     if options.threads:
-        device = replace(device, gpu=replace(device.gpu, matrix=None, short_sums=True))
+        device = by_threads(device)
     report: dict[str, Any] = {"device": device.name, "gpu": str(device.gpu), "heads": [], "rows": []}
     print(device.name, device.gpu, flush=True)
     try:

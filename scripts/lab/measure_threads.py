@@ -9,7 +9,7 @@ numbers in registers: no memory is read. Times are medians by the GPU's own cloc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,6 +30,7 @@ from scripts.lab.bench_dawn import PACKAGES
 from scripts.lab.bench_engine import described
 from scripts.lab.bench_kernels import _convolution, _timed
 from scripts.lab.kernel_shapes import ConvolutionShape
+from scripts.lab.tile_options import by_threads
 
 TURNS, ROWS, REPEATS = 512, 8, 5
 """Steps along K, rows of a thread's block, and the runs of a median."""
@@ -87,8 +88,7 @@ BLOCKS = [
 @click.option("--gpu-api", type=click.Choice(["dawn", "wgpu"]), default="dawn", show_default=True)
 def main(output: Path, gpu_api: Any) -> None:
     """Measure, print each figure, and write the JSON."""
-    device = open_device(api=gpu_api)
-    device = replace(device, gpu=replace(device.gpu, matrix=None, short_sums=device.gpu.half))
+    device = by_threads(open_device(api=gpu_api))
     report = described(PACKAGES) | {"device": device.name, "gpu api": gpu_api}
     for row in (*_blocks(device), *_products(device), *_attention(device)):
         click.echo(f"{row['TFLOPS']:6.1f} TFLOPS  {row['of']}")

@@ -115,19 +115,20 @@ def _refuse_masks(family: Family, folders: Mapping[str, Mapping[str, Any]]) -> N
 
 def _scheduler(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the scheduler's configuration as the pipeline takes it, and a sentence on each change."""
-    config, chosen = _named_scheduler(folder)
-    if read_json(folder, INDEX).get("_class_name") != PIPELINE:
+    index = read_json(folder, INDEX)
+    config, chosen = _named_scheduler(folder, index)
+    if index.get("_class_name") != PIPELINE:
         return config, chosen
     config, replaced = repainted(config)
     return config, (*chosen, *replaced)
 
 
-def _named_scheduler(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _named_scheduler(folder: Path, index: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the scheduler's configuration, and a sentence where two files name two classes.
 
     Diffusers makes the class that model_index.json names, with the settings of scheduler_config.json.
     """
-    config, entry = read_json(folder, SCHEDULER), read_json(folder, INDEX).get("scheduler")
+    config, entry = read_json(folder, SCHEDULER), index.get("scheduler")
     named = entry[1] if isinstance(entry, list) and len(entry) == 2 else None
     if not isinstance(named, str):
         return config, ()

@@ -65,8 +65,9 @@ def _measured(op: Attention, gpu: Gpu) -> FlashTile | None:
     """Return the tile that leaves processors the least work, None where no measured one fits."""
     widest = choose_across(op.value_size)
     widths = [widest, *(n for n in NARROWER if n < widest)]
-    fitting = [tile for n in widths for tile in _tiles(n, gpu) if _shape(tile, op) in COSTS]
-    divided = [replace(tile, pieces=n) for tile in fitting for n in PIECES if _fits(tile, op, gpu)]
+    known = [tile for n in widths for tile in _tiles(n, gpu) if _shape(tile, op) in COSTS]
+    fitting = [tile for tile in known if _fits(tile, op, gpu)]
+    divided = [replace(tile, pieces=n) for tile in fitting for n in PIECES]
     possible = [tile for tile in divided if divides(op, tile, gpu)]
     return min(possible, key=lambda tile: _cost(tile, op, gpu), default=None)
 
@@ -81,9 +82,8 @@ def _cost(tile: FlashTile, op: Attention, gpu: Gpu) -> float:
     room = max(1, invocations // tile.invocations)
     columns = 4 * tile.across * tile.vectors(op.value_size)
     each = room * tile.queries * (piece_keys(op, tile) + start) * columns * ns
-    return busy_rounds(_workgroups(tile, op) * tile.pieces, gpu, alone, room) * each + adding_ns(
-        op, tile.pieces
-    )
+    spent = busy_rounds(_workgroups(tile, op) * tile.pieces, gpu, alone, room) * each
+    return spent + adding_ns(op, tile.pieces)
 
 
 def _by_rules(op: Attention, gpu: Gpu) -> FlashTile | None:

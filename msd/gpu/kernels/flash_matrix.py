@@ -8,9 +8,7 @@ from msd.gpu.gpu import Gpu
 from msd.gpu.kernels.flash_copy import row_width
 from msd.gpu.kernels.flash_matrix_shader import flash_matrix_wgsl
 from msd.gpu.kernels.flash_matrix_tile import FlashMatrixTile
-from msd.gpu.kernels.flash_pieces import PIECES, add_pieces, adding_ns, divides, kept_pieces, piece_keys
-from msd.gpu.kernels.flash_shader import LOG2_E
-from msd.gpu.kernels.shader import shader_dispatch
+from msd.gpu.kernels.flash_pieces import PIECES, adding_ns, divides, in_pieces, piece_keys
 from msd.gpu.kernels.tile_choice import busy_rounds
 from msd.gpu.operations import Attention
 from msd.gpu.value import Dispatch
@@ -88,29 +86,6 @@ def _sums(tile: FlashMatrixTile, op: Attention) -> float:
 
 def flash_by_matrices(op: Attention, tile: FlashMatrixTile, gpu: Gpu, step: str = "") -> list[Dispatch]:
     """Return the dispatch that computes `op` by `tile`, and where it has pieces, the one that adds them."""
-    width = row_width(op)
     elements = (op.q.value.element, op.y.value.element)
-    mask = {} if op.mask is None else {"mask": (op.mask, 1)}
-    params: dict[str, int | float] = {
-        "queries": op.queries,
-        "keys": op.keys,
-        "scale": float(op.scale * LOG2_E),
-    }
-    for name, heads in (("q", op.q), ("k", op.k), ("v", op.v), ("y", op.y)):
-        for part in ("offset", "batch", "head", "row"):
-            params[f"{name}_{part}"] = getattr(heads, part) // width
-    reads = {"q": (op.q.value, width), "k": (op.k.value, width), "v": (op.v.value, width)}
-    if tile.pieces > 1:
-        params |= {"piece_keys": piece_keys(op, tile), "batches": op.batch, "heads": op.heads}
-    parts = kept_pieces(op, tile.pieces)
-    first = shader_dispatch(
-        f"flash attention {op.size}, {tile}",
-        flash_matrix_wgsl(tile, op.size, op.value_size, width, elements, op.mask is not None),
-        reads | mask,
-        {"y": (op.y.value, width)} if tile.pieces == 1 else parts,
-        params,
-        (-(-op.queries // tile.queries), op.heads, op.batch * tile.pieces),
-        op.flops,
-        step,
-    )
-    return [first] if tile.pieces == 1 else [first, add_pieces(op, parts, tile.pieces, gpu, step)]
+    wgsl = flash_matrix_wgsl(tile, op.size, op.value_size, row_width(op), elements, op.mask is not None)
+    return in_pieces(op, tile, gpu, str(tile), wgsl, step)

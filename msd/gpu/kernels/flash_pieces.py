@@ -9,7 +9,7 @@ from __future__ import annotations
 from msd.gpu.gpu import BYTES, Gpu
 from msd.gpu.kernels.flash_copy import row_width
 from msd.gpu.kernels.flash_matrix_tile import FlashMatrixTile
-from msd.gpu.kernels.flash_shader import LOWEST, STORES
+from msd.gpu.kernels.flash_shader import LOG2_E, LOWEST, STORES
 from msd.gpu.kernels.flash_tile import FlashTile
 from msd.gpu.kernels.shader import shader_dispatch
 from msd.gpu.operations import Attention
@@ -66,6 +66,39 @@ def divides(op: Attention, tile: FlashMatrixTile | FlashTile, gpu: Gpu) -> bool:
 def adding_ns(op: Attention, pieces: int) -> float:
     """Return the estimated ns of adding pieces, 0 where there is one."""
     return ADDING + kept_bytes(op, pieces) / ADDED if pieces > 1 else 0.0
+
+
+def in_pieces(
+    op: Attention, tile: FlashMatrixTile | FlashTile, gpu: Gpu, name: str, wgsl: str, step: str
+) -> list[Dispatch]:
+    """Return the dispatch of `wgsl`, which computes `op` by `tile`, and what adds its pieces, if any."""
+    width = row_width(op)
+    heads = {"q": op.q, "k": op.k, "v": op.v, "y": op.y}
+    bound = {letter: (each.value, width) for letter, each in heads.items()}
+    mask = {} if op.mask is None else {"mask": (op.mask, 1)}
+    params: dict[str, int | float] = {
+        "queries": op.queries,
+        "keys": op.keys,
+        "scale": float(op.scale * LOG2_E),
+    }
+    for letter, each in heads.items():
+        for part in ("offset", "batch", "head", "row"):
+            params[f"{letter}_{part}"] = getattr(each, part) // width
+    if tile.pieces > 1:
+        params |= {"piece_keys": piece_keys(op, tile), "batches": op.batch, "heads": op.heads}
+    result = {"y": bound.pop("y")}
+    parts = kept_pieces(op, tile.pieces)
+    first = shader_dispatch(
+        f"flash attention {op.size}, {name}",
+        wgsl,
+        bound | mask,
+        result if tile.pieces == 1 else parts,
+        params,
+        (-(-op.queries // tile.queries), op.heads, op.batch * tile.pieces),
+        op.flops,
+        step,
+    )
+    return [first] if tile.pieces == 1 else [first, add_pieces(op, parts, tile.pieces, gpu, step)]
 
 
 def kept_pieces(op: Attention, pieces: int) -> dict[str, tuple[Value, int]]:

@@ -96,18 +96,17 @@ $finish
 
 
 def flash_wgsl(
-    tile: FlashTile, size: int, value_size: int, width: int, names: dict[str, str], masked: bool
+    tile: FlashTile, size: int, value_size: int, width: int, elements: tuple[str, str], masked: bool
 ) -> str:
-    """Return all of the shader behind its bindings.
+    """Return all of the shader behind its bindings q, k, v, y and mask, whose elements are `width` wide.
 
-    `width` is that of the bindings' elements; `names` says which binding has q, k and v, their `element` and
-    `y_element`, that of the result.
+    `elements`: the types of q, k and v, and of y.
     """
     depth, columns = -(-size // 4), -(-value_size // 4)
     vectors = tile.vectors(value_size)
-    gaps = {name: names[name] for name in ("element", "y_element")}
+    gaps = {"element": elements[0], "y_element": elements[1]}
     code = "".join(
-        fill(LOADS[width], name=name, array=names[name], size=value_size if name == "v" else size, **gaps)
+        fill(LOADS[width], name=name, array=name, size=value_size if name == "v" else size, **gaps)
         for name in "qkv"
     )
     code += PART if tile.pieces > 1 else fill(STORES[width], size=value_size, **gaps)

@@ -128,7 +128,7 @@ def choose_tile(
     """
     splits = split and batch == 1
     short = bounded and gpu.half and gpu.short_sums
-    stepped = matrix_tiles(gpu) if halves else []
+    stepped: list[AnyTile] = [*matrix_tiles(gpu)] if halves else []
     if not stepped and short and gpu.bitcasts:
         stepped = [*PAIRED_STEPS]
     choices = list(_choices(stepped, depth, gpu, gate, splits))
@@ -138,7 +138,7 @@ def choose_tile(
     return min(threads, key=lambda choice: _cost(choice, rows, columns, depth, gpu, batch))
 
 
-def matrix_tiles(gpu: Gpu) -> list[AnyTile]:
+def matrix_tiles(gpu: Gpu) -> list[MatrixTile]:
     """Return the tiles that are whole matrices of the GPU's, none without matrix units."""
     unit = gpu.matrix
     if unit is None:

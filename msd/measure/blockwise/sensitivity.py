@@ -30,6 +30,8 @@ from msd.measure.blockwise.labels import Pair
 from msd.measure.blockwise.measure import measure, result_snr, unmeasured
 from msd.measure.blockwise.result import ComponentErrors, finite
 
+Versions = tuple[Path, dict[str, Path], set[Pair]]
+"""A component's file of the reference, those of the candidates, and blocks that stay together."""
 INPUTS = "inputs"
 OnProgress = Callable[[str, str, int, int], None]
 """Called with the candidate and component, the activity, the amount done, and the total amount."""
@@ -143,7 +145,8 @@ def study(
     for recipe in candidates:
         convert(source, folder / recipe.name, _stored_as(recipe, settings, in_files), on_conversion)
         files[recipe.name] = open_bundle(folder / recipe.name)
-    blocks = [forms for name in names for forms in _forms(name, _unmeasured(name, files), files)]
+    versions = {name: _versions(name, files) for name in names}
+    blocks = [forms for name in names for forms in _forms(name, _unmeasured(versions[name]), files)]
     held = {name: sum(f.forms[-1].bytes for f in blocks if f.component == name) for name in names}
     sized = Study(
         reference=files[REFERENCE],
@@ -156,7 +159,7 @@ def study(
     )
     on_sizes(sized.least, sized.most)
     runs = runs_of() if runs is None else runs
-    errors = _errors(names, files, runs, on_progress, on_stopped)
+    errors = _errors(versions, runs, on_progress, on_stopped)
     return replace(
         sized,
         runs=runs,
@@ -186,14 +189,14 @@ def _whole(candidate: str, errors: Errors, bundle: Bundle) -> dict[str, Outcome]
     }
 
 
-def _unmeasured(name: str, files: Mapping[str, Bundle]) -> dict[str, ComponentErrors]:
+def _unmeasured(versions: Versions) -> dict[str, ComponentErrors]:
     """Return the blocks of a component in each candidate, with their bytes alone."""
-    reference, paths, together = _paths(name, files)
+    reference, paths, together = versions
     return {candidate: unmeasured(reference, path, together) for candidate, path in paths.items()}
 
 
-def _paths(name: str, files: Mapping[str, Bundle]) -> tuple[Path, dict[str, Path], set[Pair]]:
-    """Return a component's file of the reference, those of the candidates, and blocks that stay together."""
+def _versions(name: str, files: Mapping[str, Bundle]) -> Versions:
+    """Return what is compared of a component."""
     paths = {candidate: bundle.path(name) for candidate, bundle in files.items()}
     reference = paths.pop(REFERENCE)
     whole = tflite.read(reference).main
@@ -202,8 +205,7 @@ def _paths(name: str, files: Mapping[str, Bundle]) -> tuple[Path, dict[str, Path
 
 
 def _errors(
-    names: Sequence[str],
-    files: Mapping[str, Bundle],
+    versions: Mapping[str, Versions],
     runs: Mapping[str, Runs],
     on_progress: OnProgress,
     on_stopped: Callable[[Errors], None],
@@ -211,8 +213,8 @@ def _errors(
     """Return the errors of all components' blocks in each candidate."""
     errors: dict[str, dict[str, ComponentErrors]] = {}
     try:
-        for name in names:
-            _measure_all(errors, name, files, runs[name], on_progress)
+        for name, of_name in versions.items():
+            _measure_all(errors, name, of_name, runs[name], on_progress)
     except BaseException:
         if errors:
             on_stopped(errors)
@@ -223,7 +225,7 @@ def _errors(
 def _measure_all(
     errors: dict[str, dict[str, ComponentErrors]],
     name: str,
-    files: Mapping[str, Bundle],
+    versions: Versions,
     runs: Runs,
     on_progress: OnProgress,
 ) -> None:
@@ -236,7 +238,7 @@ def _measure_all(
         if blocks := tuple(block for block in found.blocks if block.final_share is not None):
             errors.setdefault(name, {})[candidate] = replace(found, blocks=blocks)
 
-    reference, paths, together = _paths(name, files)
+    reference, paths, together = versions
     for candidate, path in paths.items():
         told = partial(on_progress, f"{candidate} {name}")
         found = measure(reference, path, runs, True, told, together, on_stopped=partial(keep, candidate))

@@ -11,7 +11,7 @@ from statistics import median
 from msd.measure.bench.table import TextTable, duration
 from msd.measure.profiling.kinds import KernelCost, by_kernel, by_kind, kind_of, total
 from msd.measure.profiling.result import DispatchCost, KernelReport, NetworkCosts
-from msd.measure.profiling.table import remarks, tables, title
+from msd.measure.profiling.table import counted, remarks, tables, title
 
 ROW, GAP, TALL = 32, 4, 104
 """Height of a row of bars, the space between rows, and the height of a chart."""
@@ -67,7 +67,7 @@ def _cards(network: NetworkCosts) -> str:
     every = total("all", network.dispatches)
     cards = (
         (duration(median(network.run_seconds)), "a whole run"),
-        (str(every.dispatches), f"{_dispatches(every)} for {_operations(network)}"),
+        (str(every.dispatches), f"{_dispatches(every)} for {counted(network.operations, 'operation')}"),
         (f"{every.bytes / 1e9:.3f} GB", "read and written"),
         (f"{network.tensor_bytes / 1e6:.1f} MB", "tensors"),
         (f"{network.weight_bytes / 1e6:.1f} MB", "weights"),
@@ -82,10 +82,6 @@ def _cards(network: NetworkCosts) -> str:
 
 def _dispatches(cost: KernelCost) -> str:
     return "dispatch" if cost.dispatches == 1 else "dispatches"
-
-
-def _operations(network: NetworkCosts) -> str:
-    return f"{network.operations} operation{'s' * (network.operations != 1)}"
 
 
 def _chart(network: NetworkCosts, colours: dict[str, str]) -> str:

@@ -89,7 +89,8 @@ def _kind(cost: KernelCost, seconds: float) -> tuple[str, ...]:
     )
 
 
-def _number(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """Return "1 run" or "2 runs"."""
     return f"{count} {what}{'s' * (count != 1)}"
 
 
@@ -101,12 +102,12 @@ def _totals(network: NetworkCosts) -> TextTable:
     rows = (
         (
             "a whole run, submitted as one, median",
-            f"{duration(run)} of {_number(len(network.run_seconds), 'run')}",
+            f"{duration(run)} of {counted(len(network.run_seconds), 'run')}",
         ),
         ("all dispatches timed alone", duration(every.seconds)),
         ("all dispatches at the GPU's peaks", duration(every.least_seconds)),
         ("the GPU's peaks", _peaks(network.peaks)),
-        ("dispatches", f"{every.dispatches} for {_number(network.operations, 'operation')}"),
+        ("dispatches", f"{every.dispatches} for {counted(network.operations, 'operation')}"),
         ("pipelines", f"{network.pipelines}"),
         ("read and written a run", f"{every.bytes / 1e6:.1f} MB"),
         ("arithmetic of the operations", _speed(every, run)),
