@@ -29,6 +29,7 @@ from typing import Any
 import click
 import numpy as np
 
+from msd.errors import DelegateFailed
 from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr
 from msd.models.structure import load_structure, save_structure
@@ -111,7 +112,7 @@ def measure_networks(
             row |= in_turn(path, inputs, expected, variants or tuple(VARIANTS))
             if name in peers:
                 save_figures(output, report, "msd/gpu", indent=1)
-                row["with copies"] = beside_litert(path, inputs, variants or tuple(VARIANTS))
+                row["with copies"] = beside_peer(path, inputs, variants or tuple(VARIANTS))
             save_figures(output, report, "msd/gpu", indent=1)
             click.echo(json.dumps(row), err=True)
 
@@ -182,6 +183,15 @@ def turns(processes: dict[str, WebGpuProcess], inputs: dict[str, Array]) -> dict
             found = [round(whole, 6) for (whole,) in process.time(inputs, TOGETHER)]
             seconds[name] += found[1:] if number else []
     return seconds
+
+
+def beside_peer(path: Path, inputs: dict[str, Array], variants: Sequence[str]) -> Row:
+    """Return what `beside_litert` does, or why LiteRT's delegate refuses the file."""
+    try:
+        return beside_litert(path, inputs, variants)
+    except DelegateFailed as problem:
+        click.echo(str(problem), err=True)
+        return {"litert-gpu": {"refused": str(problem).removeprefix(f"The GPU delegate refuses {path}: ")}}
 
 
 def beside_litert(path: Path, inputs: dict[str, Array], variants: Sequence[str]) -> Row:
