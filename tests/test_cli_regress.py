@@ -179,6 +179,20 @@ def test_what_is_in_the_way_stays(guarded: Path, bundle_folder: Path, tmp_path: 
     assert (report / "index.html").exists()
 
 
+def test_a_report_that_cannot_be_written_leaves_the_junit_file(
+    guarded: Path, bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(regression: object, folder: Path) -> None:
+        raise OutputUnwritable(f"cannot write {folder} (No space left on device)")
+
+    monkeypatch.setattr("msd.measure.regress.report_folder.write_report", full)
+    report, junit = tmp_path / "report", tmp_path / "junit.xml"
+    result = run(guarded, bundle_folder, "-o", report, "--junit", junit)
+    assert (result.exit_code, report.exists()) == (1, False)
+    assert f"error: cannot write {report} (No space" in result.stderr
+    assert [len(case) for case in cases(junit.read_text())] == [0, 0, 0]
+
+
 def test_no_junit_file_of_an_earlier_run_looks_like_this_ones(
     guarded: Path, bundle_folder: Path, tmp_path: Path
 ) -> None:

@@ -317,3 +317,14 @@ def test_an_error_on_a_file_of_a_folder_names_the_place_that_it_is_for(tmp_path:
         raises_unwritable(out, staging),
     ):
         raise OutputUnwritable(f"cannot write {staging / 'a.png'}: no space")
+
+
+def test_a_conversion_is_not_replaced_by_a_report(tmp_path: Path) -> None:
+    for name in ("manifest.json", "unet.tflite", "report.json"):
+        (tmp_path / name).write_text(name)
+    for name in ("manifest.json", "unet.tflite"):
+        with pytest.raises(OutputUnwritable, match=rf"{name} belongs to the conversion in .*; give another"):
+            require_writable(tmp_path / name, force=True)
+    require_writable(tmp_path / "report.json", force=True)
+    (tmp_path / "unet.tflite").unlink()
+    require_writable(tmp_path / "manifest.json", force=True)

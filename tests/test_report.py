@@ -174,6 +174,8 @@ def test_a_run_is_read_as_it_was_written_and_names_pieces_only_where_there_are_s
         ("{", "not JSON"),
         ("[]", "not a report"),
         ('{"format": 99}', "a newer msd is needed"),
+        ('{"format": 99, "msd": "2", "files": []}', "a newer msd is needed"),
+        ('{"format": 3, "msd": "1", "components": {}}', "not a report of .*: it has other fields"),
         ('{"msd": "1", "files": [{}]}', r"files\[0\] lacks 'file'"),
         ('{"msd": "1", "files": 3}', "not a list"),
     ],

@@ -149,18 +149,26 @@ def _update(suite: Suite, pipeline: Pipeline, folder: Path, as_json: bool) -> No
 def _write(
     suite: Suite, regression: Regression, output: Path | None, junit: Path | None, force: bool
 ) -> None:
-    from msd.files.atomic import atomic_write
-    from msd.measure.regress.junit import to_junit
     from msd.measure.regress.report_folder import write_report
 
     _refuse_reports(suite, output, junit, force)  # they may have appeared while images were generated
+    apart = junit is not None and junit.parent != output
+    if junit and apart:  # a report that cannot be written must not take it along
+        _write_junit(regression.result, junit, force)
     if output:
         for other in write_report(regression, output):
             if other != junit:
                 say(f"warning: {other} stays, of the report that was in {output} before", err=True)
-    if junit:
-        with atomic_write(junit, force) as temporary:
-            temporary.write_text(to_junit(regression.result), "utf-8")
+    if junit and not apart:
+        _write_junit(regression.result, junit, force)
+
+
+def _write_junit(result: Result, path: Path, force: bool) -> None:
+    from msd.files.atomic import atomic_write
+    from msd.measure.regress.junit import to_junit
+
+    with atomic_write(path, force) as temporary:
+        temporary.write_text(to_junit(result), "utf-8")
 
 
 def _print_result(result: Result) -> None:

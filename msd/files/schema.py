@@ -60,6 +60,8 @@ def load(kind: type[T], path: Path, newest: int, what: str, oldest: int = 1) -> 
     except ValueError as problem:
         raise ValueError(f"{path} is not JSON: {problem}") from problem
     version = value.get("format") if isinstance(value, dict) else None
+    if isinstance(version, int) and version != newest and _is_another(kind, value):
+        raise ValueError(f"{path} is not {what}: it has other fields")
     if isinstance(version, int) and version > newest:
         raise ValueError(
             f"{path} has format {version} and this msd reads up to {newest}; a newer msd is needed"
@@ -73,6 +75,12 @@ def load(kind: type[T], path: Path, newest: int, what: str, oldest: int = 1) -> 
         return typing.cast(T, read(kind, value, path.name))
     except ValueError as problem:
         raise ValueError(f"{path} is not {what}: {problem}") from problem
+
+
+def _is_another(kind: type, value: dict[str, Any]) -> bool:
+    """Whether a file says what no version of `kind` says: it has fields, and none of its own."""
+    own = {name for name, _, _ in _fields(kind)} - {"format", "msd"}
+    return bool({*value} - {"format", "msd"}) and not own & {*value}
 
 
 def dump(value: Any) -> str:

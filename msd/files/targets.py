@@ -27,7 +27,7 @@ KINDS = {
 def require_writable(path: Path, force: bool) -> None:
     """Raise OutputExists for a file that exists, unless `force`, and OutputUnwritable for one that cannot be.
 
-    Deletes what a killed run left of the same file.
+    What msd-convert wrote is not replaced by anything else. Deletes what a killed run left of the same file.
     """
     place = real_place(path)
     if path.exists() and not path.is_file():
@@ -35,11 +35,19 @@ def require_writable(path: Path, force: bool) -> None:
     if not place.parent.is_dir() or not _may_write(place.parent):
         raise OutputUnwritable(f"cannot write {path}: {path.parent} is not a folder that can be written to")
     require_file(place, path, place.parent)
+    if place.exists() and _is_converted(place):
+        raise OutputUnwritable(f"{path} belongs to the conversion in {path.parent}; give another name")
     with raises_unwritable(path, beside(place)):
         require_ours(beside(place), path)
         sweep(beside(place))
     if place.exists() and not force:
         raise OutputExists(f"{path} exists; --force replaces it")
+
+
+def _is_converted(place: Path) -> bool:
+    """Whether a file is a manifest or a network in a folder that has both."""
+    has_both = (place.parent / "manifest.json").is_file() and any(place.parent.glob("*.tflite"))
+    return has_both and (place.name == "manifest.json" or place.suffix == ".tflite")
 
 
 def require_targets(out: Path, names: Iterable[str]) -> None:
