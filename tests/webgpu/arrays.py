@@ -35,7 +35,7 @@ def decibels(result: Array, expected: Array) -> float:
 def only_types_differ(full: Dispatch, half: Dispatch) -> bool:
     """Return whether the shader for f16 activations is that for f32 with other types, none of them of a sum.
 
-    SwiftShader has no shader-f16, so that shader does not run in tests.
+    SwiftShader has no shader-f16; whole networks of such shaders run in test_halves.py.
     """
     lines = zip(
         full.kernel.wgsl.splitlines(),

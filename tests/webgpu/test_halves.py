@@ -1,0 +1,42 @@
+"""Kernels in float16, which SwiftShader lacks: whole networks on Mesa's lavapipe, where it is installed.
+
+Dawn refuses the lavapipe of Debian 12, so wgpu-native runs them, in a process as users' files run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from msd.graph.parity import psnr
+from msd.run.runners import adapter
+from msd.run.runners.backends.webgpu import WebGpuProcess
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.random_inputs import random_inputs
+from msd.run.runners.runner import Conditions, VulkanAdapter
+
+LAVAPIPE = next((file for folder in adapter.ICD_FOLDERS for file in Path(folder).glob("lvp_icd*.json")), None)
+LEAST, MOST = 55.0, 95.0
+"""Decibels to float32 on the CPU: of float16, and what float16 cannot reach."""
+
+
+@pytest.mark.skipif(LAVAPIPE is None, reason="Mesa's software driver for Vulkan is not installed")
+@pytest.mark.parametrize("recipe", ["gpu-w8", "gpu-w4", "float16"])
+@pytest.mark.parametrize("component", ["text_encoder", "unet", "vae_decoder"])
+def test_networks(component: str, recipe: str, demo: Callable[[str], Path]) -> None:
+    path = demo(recipe) / f"{component}.tflite"
+    with Interpreter(path, float_weights=True) as cpu:
+        inputs = random_inputs(cpu.inputs.values())
+        expected = cpu.run(inputs)
+    environment = {
+        "VK_ICD_FILENAMES": str(LAVAPIPE),
+        "VK_DRIVER_FILES": str(LAVAPIPE),
+        **adapter._library_path(),
+    }
+    lavapipe = VulkanAdapter("llvmpipe", "CPU", "Mesa", half_floats=True, environment=environment)
+    with WebGpuProcess(path, Conditions(precision="fp16", gpu_api="wgpu", adapter=lavapipe)) as gpu:
+        found = gpu.run(inputs)
+    for name, values in found.items():
+        assert LEAST <= psnr(expected[name], values) <= MOST, name
