@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -62,6 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Nothing that tests write must outlive a power cut, and a disk takes milliseconds for each file.
+    os.fsync = lambda descriptor: None  # type: ignore[assignment]
     config.stash[SELECTION] = select(config)
     if not is_worker(config):
         kept_structures.unpack(kept_structures.ARCHIVE, kept_structures.FOLDER)
