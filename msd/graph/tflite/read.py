@@ -16,7 +16,7 @@ from msd.graph.ir import NUMPY, Graph, Model, Op, Quant, Signature, Tensor, opse
 from msd.graph.ir.weights import Array, Weights
 from msd.graph.tflite.packed import BITS, packed_bytes, unpack
 from msd.graph.tflite.sparsity import read_sparsity
-from msd.graph.tflite.unpack import unpack_model
+from msd.graph.tflite.unpack import defaults, unpack_model
 
 IDENTIFIER = b"TFL3"
 VERSION = 3
@@ -274,8 +274,9 @@ def _within(index: int, things: Sequence[Any], what: str = "tensor") -> int:
 
 def _carried(raw: Any, fields: tuple[str, ...]) -> dict[str, Any]:
     """Return those of `fields` whose values differ from the schema's defaults."""
-    defaults = type(raw)()
-    return {f: getattr(raw, f) for f in fields if not _same(getattr(raw, f), getattr(defaults, f))}
+    values, absent = vars(raw), defaults(type(raw).__name__.removesuffix("T"))
+    changed = [f for f in fields if values[f] is not absent[f]]  # few: most are not in the file
+    return {f: values[f] for f in changed if not _same(values[f], absent[f])}
 
 
 def _some(values: Any) -> Any:

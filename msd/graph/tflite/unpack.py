@@ -98,7 +98,7 @@ class _Unpacker:
         if (name, vtable) not in self.layouts:
             self.layouts[name, vtable] = self._layout(name, vtable)
         unpacked = object.__new__(_kind(name))
-        unpacked.__dict__.update(_defaults(name))
+        unpacked.__dict__.update(defaults(name))
         for field, offset in self.layouts[name, vtable]:
             unpacked.__dict__[field.name] = field.read(self, place + offset, unpacked)
         return unpacked
@@ -202,7 +202,7 @@ def _ask(table: str, accessor: str, *arguments: int) -> tuple[_Probe, Any]:
 @cache
 def _fields(table: str) -> tuple[_Field, ...]:
     """Return the fields of a table, as the schema's own accessors read them."""
-    return tuple(_field(table, name) for name in _defaults(table))
+    return tuple(_field(table, name) for name in defaults(table))
 
 
 def _field(table: str, name: str) -> _Field:
@@ -266,7 +266,7 @@ def _kind(table: str) -> Any:
 
 
 @cache
-def _defaults(table: str) -> dict[str, Any]:
+def defaults(table: str) -> dict[str, Any]:
     """Return the fields of an unpacked table without contents; a union's type comes before it."""
     return dict(vars(_kind(table)()))
 
