@@ -12,11 +12,13 @@ from msd.measure.report.phrases import (
     READ_AND_WRITTEN,
     advice,
     counted,
+    in_browsers,
     least,
     megabytes,
     overflows,
     places,
     ran,
+    ran_on,
     share,
     unjudged,
 )
@@ -82,6 +84,7 @@ def _overview(report: Report) -> Iterable[str]:
     ran_here = any(file.run for file in judged)
     what = "fully delegated, with the CPU's results" if ran_here else "whole on the GPU, as the rules predict"
     yield f'<p class="verdict {kind}">{len(good)} of {len(judged)} {these}: {what}.</p>'
+    yield from (f"<p>{_text(sentence)}</p>" for sentence in in_browsers(report.files))
     if report.failed:
         yield f'<p class="rejected">Exit code 3 for: {_text(", ".join(report.failed))}.</p>'
     yield "<ul>"
@@ -111,7 +114,7 @@ def _file(number: int, file: FileReport) -> Iterable[str]:
     yield f'<h2 id="file-{number}">{_path(file.file)}</h2>'
     cards = [(_plural("operation", file.operations), str(file.operations)), ("size", megabytes(file.bytes))]
     if file.run:
-        cards.append(("the real delegate", ran(file.run)))
+        cards.append((ran_on(file.run), ran(file.run)))
     yield _cards(cards)
     yield f'<p class="dim"><code>sha256 {_text(file.sha256)}</code></p>'
     if unjudged(file):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msd.measure.judging.browser import NOTES
 from msd.measure.judging.verdict import Verdict
 from msd.measure.report.report import CountedTraffic, DelegatePrediction, FileReport, LeastTime
 from msd.models.families import families
@@ -126,8 +127,20 @@ def overflows(file: FileReport) -> list[str]:
     ]
 
 
+def in_browsers(files: Sequence[FileReport]) -> list[str]:
+    """Return a sentence on each browser and runtime that files ran in, in the place of a delegate here."""
+    runs = [file.run for file in files if file.run]
+    told = (f"{run.adapter}: {note}." for run in runs for note in NOTES.values() if note in run.log)
+    return list(dict.fromkeys(told))
+
+
+def ran_on(run: Verdict) -> str:
+    """Return what ran a file: the GPU of a browser, or the real delegate."""
+    return run.adapter if run.adapter_type == "browser" else "the real delegate"
+
+
 def ran(run: Verdict) -> str:
-    """Return the real delegate's verdict in a phrase."""
+    """Return the verdict of what ran a file in a phrase."""
     if run.crashed:
         return f"lost, {run.operations} operations undecided"
     partitions = f", {run.partitions} partition{'s' * (run.partitions != 1)}" if run.partitions else ""
