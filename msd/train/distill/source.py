@@ -78,7 +78,8 @@ def _pictures(teacher: Networks, settings: DistillationSettings, images: Path) -
     latents = fingerprint([weights, captioned.key, teacher.latent_shape])
     asked = settings.goal.guidance, settings.goal.teacher_steps, settings.data.seed, settings.precision
     path = settings.state / f"pictures-{latents[:12]}.npy"
-    summary = f"{len(captioned.files)} images of {images}, their latents in {settings.state}"
+    count = len(captioned.files)
+    summary = f"{count} image{'s' * (count != 1)} of {images}, the latents in {settings.state}"
     make = partial(_make_pictures, teacher, settings, captioned, path)
     return SourcePlan(summary, fingerprint([latents, repr(asked)]), make)
 
