@@ -56,9 +56,9 @@ def _trajectories(teacher: Networks, settings: DistillationSettings, prompts: Pa
     weights = _hashes(teacher)
     key = fingerprint([weights, plan.key, settings.precision])
     folder = settings.state / f"trajectories-{key[:12]}"
-    steps, megabytes = len(plan.timesteps) - 1, plan.bytes / 1e6
+    steps, megabytes = len(plan.timesteps) - 1, max(1, round(plan.bytes / 1e6))
     how_many = f"{plan.count} trajector{'y' if plan.count == 1 else 'ies'}"
-    summary = f"{how_many} of {steps} step{'s' * (steps != 1)}, {megabytes:.0f} MB in {settings.state}"
+    summary = f"{how_many} of {steps} step{'s' * (steps != 1)}, {megabytes} MB in {settings.state}"
     return SourcePlan(summary, key, partial(_make_trajectories, teacher, plan, folder))
 
 
