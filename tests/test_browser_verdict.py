@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,19 @@ def test_a_report_shows_the_verdict_and_the_app_s_manifest_takes_it(demo_int8: P
         ("unet", "Adreno 740 (WebGPU)", "fp16", 47.25),
         ("vae_decoder", "Adreno 740 (WebGPU)", "fp16", None),
     ]
+
+
+@pytest.mark.parametrize("form", ["html", "markdown"])
+def test_every_view_says_that_a_browser_measured(form: str, demo_int8: Path, tmp_path: Path) -> None:
+    """What a page's own kernels do is no verdict of the real delegate's."""
+    saved = save(tmp_path / "verdict.json", measured(demo_int8))
+    result = CliRunner().invoke(msd, ["report", str(demo_int8), "--from", str(saved), "--format", form])
+    assert result.exit_code == 0, result.output
+    told = "with msd's own kernels on WebGPU; it is no verdict of LiteRT's delegate."
+    assert unescape(result.stdout).count(f"Adreno 740 (WebGPU): measured in a browser {told}") == 1
+    assert result.stdout.count("Adreno 740 (WebGPU)") == 4
+    for wrong in ("the real delegate", "on the delegate", " 26 note "):
+        assert wrong not in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_a_student_converts_with_its_own_steps_and_guidance(tmp_path: Path, prom
     result = run("distill", tmp_path / "teacher", *options)
     assert result.exit_code == 0, result.stderr
     assert f"{tmp_path / 'student'}: 2 steps, guidance 1" in result.stdout
-    assert "2 trajectories of 32 steps" in result.stderr
+    assert "2 trajectories of 32 steps, 1 MB in " in result.stderr
     assert "steps-2: 2 updates of 2, predicts v\n" in result.stderr
     assert "need a student that predicts v" in result.stderr
     again = run("distill", tmp_path / "teacher", *options[:-1], tmp_path / "other", "--json")

@@ -53,6 +53,25 @@ def test_a_bar_estimates_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
+    ("what", "done", "total", "said"),
+    [
+        ("text_encoder: writing", 1_570_254, 1_570_254, " 1.6 of 1.6 MB "),
+        ("generating", 3, 8, " 3/8 "),
+        ("writing", 1, 2, " 1/2 "),
+    ],
+)
+def test_a_bar_counts_bytes_in_megabytes(
+    what: str, done: int, total: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = StringIO()
+    monkeypatch.setattr("msd.cli.command.console", lambda *_, **__: Console(file=shown, width=80))
+    with component_progress() as on_progress:
+        on_progress("converting", what, done, total)
+    assert said in shown.getvalue()
+    assert "…" not in shown.getvalue()
+
+
+@pytest.mark.parametrize(
     ("done", "transient", "lines"),
     [((), False, 0), ((0,), False, 0), ((0, 3), False, 1), ((0, 3), True, 0)],
 )

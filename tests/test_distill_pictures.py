@@ -19,6 +19,7 @@ from msd.train.distill.levels import Levels, timesteps
 from msd.train.distill.networks import Networks, open_networks
 from msd.train.distill.pictures import Pictures, encode_pictures, read_captioned
 from msd.train.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
+from msd.train.distill.source import plan_source
 from tests.checkpoints import TINY, vary, write
 
 SMALL = vary(TINY, unet={"sample_size": [4, 6]})
@@ -100,6 +101,16 @@ def test_latents_are_those_of_diffusers_encoder(tmp_path: Path, networks: Networ
         image = torch.from_numpy(pixels).permute(2, 0, 1)[None]
         mean = networks.vae.encode(image).latent_dist.mean * networks.vae.config.scaling_factor
     assert np.allclose(latents[2], mean[0].numpy(), atol=1e-5)
+
+
+def test_the_plan_counts_pictures_in_words(tmp_path: Path, networks: Networks, folder: Path) -> None:
+    settings = DistillationSettings(
+        data=TeacherData(None, images=folder), goal=Goal(ScaleRange(3, 3), 10), state=tmp_path / "state"
+    )
+    assert plan_source(networks, settings).summary.startswith(f"3 images of {folder}, the latents in ")
+    first = (folder / "metadata.jsonl").read_text().splitlines()[0]
+    (folder / "metadata.jsonl").write_text(first)
+    assert plan_source(networks, settings).summary.startswith(f"1 image of {folder}, the latents in ")
 
 
 def test_a_student_learns_from_pictures(tmp_path: Path, networks: Networks, folder: Path) -> None:

@@ -303,6 +303,13 @@ def test_the_page_s_verdict_is_of_every_delegate() -> None:
         assert f"{said}</li>" in page
 
 
+def test_the_page_has_no_plural_of_one() -> None:
+    text = parse(to_html(report_of())).text
+    assert "1partition" in text
+    assert "1partitions" not in text
+    assert "3operations" in text
+
+
 @given(st.text())
 def test_names_from_strangers_do_no_harm(name: str) -> None:
     report = report_of(found(name=name, kind=name), file=name)

@@ -148,5 +148,5 @@ def test_every_view_says_what_fails(view: Callable[[Report], str]) -> None:
 
 
 def test_a_run_has_a_tick_of_its_own_in_markdown() -> None:
-    assert "on the delegate: ✘ 3 of 3 operations" in to_markdown(run(report_of(), psnr_db=20.0))
-    assert "on the delegate: ✔ 3 of 3 operations" in to_markdown(run(report_of()))
+    assert "on the real delegate: ✘ 3 of 3 operations" in to_markdown(run(report_of(), psnr_db=20.0))
+    assert "on the real delegate: ✔ 3 of 3 operations" in to_markdown(run(report_of()))

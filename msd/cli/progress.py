@@ -71,20 +71,24 @@ def component_progress() -> Iterator[Callable[[str, str, int, int], None]]:
     """Show the activity of each component, how much of it is done, the time that took, and the time left."""
     from rich.progress import (
         BarColumn,
-        MofNCompleteColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
 
     name, what = TextColumn("{task.description:<14}"), TextColumn("{task.fields[what]}")
-    left = TimeRemainingColumn()
-    with bars(name, BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), left, what) as shown:
+    count, left = TextColumn("{task.fields[count]}"), TimeRemainingColumn()
+    with bars(name, BarColumn(24), count, TimeElapsedColumn(), left, what) as shown:
 
         def on_progress(component: str, what: str, done: int, total: int) -> None:
-            shown.update(component, done, total, what=what)
+            shown.update(component, done, total, what=what, count=_count(what, done, total))
 
         yield on_progress
+
+
+def _count(what: str, done: int, total: int) -> str:
+    """Return how much is done: bytes while one of several conversions writes, else a number of things."""
+    return _written(done, total, 0) if what.endswith(": writing") else f"{done}/{total}"
 
 
 @contextmanager

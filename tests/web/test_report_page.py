@@ -9,8 +9,19 @@ import pytest
 from click.testing import CliRunner
 
 from msd.cli.report import report
-from tests import tiny_models
+from msd.measure.profiling import html as kernels
+from msd.measure.regress import page as images
+from tests import kernel_reports, tiny_models
+from tests.test_regress_views import regression
 from tests.web.browser import launched
+
+UNLABELLED = """() => [...document.querySelectorAll('table')].flatMap((table) => {
+  const titles = [...(table.tHead?.rows[0]?.cells ?? [])].map((head) => head.textContent);
+  return [...table.tBodies[0].rows].flatMap((row) => [...row.cells].slice(1).filter((cell, place) => {
+    const said = getComputedStyle(cell, '::before').content;
+    return cell.textContent && titles[place + 1] && !said.includes(titles[place + 1]);
+  }).map((cell) => cell.textContent));
+})"""
 
 BROKEN_WORDS = """() => {
   const broken = [];
@@ -54,7 +65,7 @@ def test_the_page_of_a_report(page: Path) -> None:
         links.nth(1).click()
         assert tab.url.endswith("#file-1")
         axes = " ".join(tab.locator(".chart").first.inner_text().split())
-        assert re.fullmatch(r"[\d.]+ MB 0 operation 0 \d+ \d+", axes)
+        assert re.fullmatch(r"[\d.]+ kB 0 operation 0 \d+ \d+", axes)
         tab.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
         for width in (1000, 500, 360):
             tab.set_viewport_size({"width": width, "height": 900})
@@ -62,3 +73,18 @@ def test_the_page_of_a_report(page: Path) -> None:
             assert tab.evaluate(BROKEN_WORDS) == []
         label = "getComputedStyle(document.querySelector('td[data-title=why]'), '::before').content"
         assert "why" in tab.evaluate(label)
+
+
+@pytest.mark.parametrize("name", ["kernels", "images"])
+def test_the_tables_of_other_pages_keep_their_titles_in_a_narrow_window(name: str) -> None:
+    """The rows stack there, without the head of the table; and no page is wider than the window."""
+    text = kernels.to_html(kernel_reports.report(70)) if name == "kernels" else images.to_html(regression())
+    with launched(webgpu=False) as browser:
+        tab = browser.new_page()
+        tab.set_content(text)
+        tab.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+        for width in (1280, 1000, 700, 390, 360):
+            tab.set_viewport_size({"width": width, "height": 900})
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        assert tab.evaluate(UNLABELLED) == []
+        assert tab.locator("td:visible").count() > 5

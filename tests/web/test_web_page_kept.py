@@ -112,6 +112,7 @@ def test_a_picture_is_copied(browser: Browser, site: StandInSite) -> None:
         generate(page)
         page.click("#copy")
         page.wait_for_selector("#announcer:text-is('The picture has been copied.')", state="attached")
+        assert page.inner_text("#picture-note") == "The picture has been copied."
         assert page.evaluate("async () => (await navigator.clipboard.read())[0].types") == ["image/png"]
 
 
@@ -150,3 +151,48 @@ def test_without_a_way_to_share_there_is_no_button_for_it(browser: Browser, site
         assert page.is_visible("#save")
         assert page.is_hidden("#share")
         assert page.is_hidden("#copy")
+
+
+def test_a_picture_that_is_not_kept_or_copied_is_told_of_where_it_can_be_seen(
+    browser: Browser, site: StandInSite
+) -> None:
+    """Private windows may refuse both."""
+    refuses = """
+        IDBFactory.prototype.open = () => { throw new DOMException('No.', 'SecurityError'); };
+        Clipboard.prototype.write = async () => { throw new DOMException('No.', 'NotAllowedError'); };
+    """
+    with visit(browser, site) as visited:
+        page = visited.page
+        page.add_init_script(refuses)
+        page.reload()
+        generate(page, "5")
+        told = "This browser did not keep the picture. Save it to keep it."
+        page.wait_for_selector(f"#picture-note:text-is('{told}')")
+        assert page.inner_text("#announcer") == f"The picture is done. Its seed is 5. {told}"
+        page.click("#copy")
+        page.wait_for_selector("#picture-note:has-text('did not copy the picture. Save it instead.')")
+        site.change(hold="denoising 2")
+        page.click(READY)
+        page.wait_for_selector(".report:has-text('Step 2 of')")
+        assert page.is_hidden("#picture-note")
+
+
+def test_an_earlier_picture_waits_for_what_is_being_done(browser: Browser, site: StandInSite) -> None:
+    with visit(browser, site) as visited:
+        page = visited.page
+        generate(page, "1")
+        generate(page, "2")
+        site.change(hold="denoising 2")
+        page.click(READY)
+        page.wait_for_selector(".report:has-text('Step 2 of')")
+        page.click("#history-list button >> nth=1")
+        page.wait_for_selector("#picture-note:has-text('as soon as what is being done has ended')")
+        current = page.locator("#history-list [aria-current] .quiet")
+        assert current.all_inner_texts() == ["Seed 2"]
+        page.keyboard.press("Escape")
+        page.wait_for_selector(READY)
+        assert page.is_hidden("#picture-note")
+        assert current.all_inner_texts() == ["Seed 2"]
+        assert "Seed 2," in page.inner_text("#caption")
+        page.click("#history-list button >> nth=1")
+        assert "Seed 1," in page.inner_text("#caption")

@@ -173,11 +173,16 @@ def _table(table: TextTable) -> str:
 
 
 def _html_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table whose cells are HTML; all columns but the first are numbers."""
+    """Return a table whose cells are HTML; all columns but the first are numbers.
+
+    Each cell knows its title too, for narrow windows, where rows stack.
+    """
     kinds = ["", *['class="right"'] * (len(columns) - 1)]
     head = "".join(f"<th {kind}>{escape(name)}</th>" for kind, name in zip(kinds, columns, strict=True))
-    body = "".join(
-        "<tr>" + "".join(f"<td {k}>{cell}</td>" for k, cell in zip(kinds, row, strict=True)) + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    body = "".join("<tr>" + "".join(map(_cell, columns, kinds, row)) + "</tr>" for row in rows)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="scrolls">{table}</div>'
+
+
+def _cell(title: str, kind: str, content: str) -> str:
+    return f'<td data-title="{escape(title)}" {kind}>{content}</td>'

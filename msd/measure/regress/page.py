@@ -101,28 +101,33 @@ def _cards(result: Result) -> str:
 
 
 def _table(result: Result) -> str:
-    columns = [("image", ""), *((name, "right") for name in ("PSNR", "SSIM", "hash bits", "attributes"))]
-    head = "".join(f'<th class="{kind}">{name}</th>' for name, kind in columns)
-    rows = "".join(_row(picture) for picture in result.pictures)
+    names = [name for name, _, _ in _figures(result, result.pictures[0])]
+    head = "<th>image</th>" + "".join(f'<th class="right">{name}</th>' for name in names)
+    rows = "".join(_row(result, picture) for picture in result.pictures)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _row(picture: ImageComparison) -> str:
+def _row(result: Result, picture: ImageComparison) -> str:
+    """Return a row; each cell knows its title too, for narrow windows, where rows stack."""
     name = escape(picture.name)
     cells = [f'<td class="{_kind(picture.broken)}"><a href="#{name}">{name}</a></td>']
-    for threshold, value in _figures(picture):
-        cells.append(f'<td class="right {_kind(threshold in picture.broken)}">{value}</td>')
+    for title, threshold, value in _figures(result, picture):
+        kind = _kind(threshold in picture.broken)
+        cells.append(f'<td data-title="{title}" class="right {kind}">{value}</td>')
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _figures(picture: ImageComparison) -> list[tuple[str, str]]:
-    """Return each metric of an image as text, with its threshold."""
-    return [
-        ("psnr_least", decibels(picture.psnr_db)),
-        ("ssim_least", f"{picture.ssim:.4f}"),
-        ("hash_distance_most", str(picture.hash_distance)),
-        ("", "" if picture.attributes is None else f"{picture.attributes:.0%}"),
+def _figures(result: Result, picture: ImageComparison) -> list[tuple[str, str, str]]:
+    """Return title, threshold and text of each metric of an image; attributes if any image has them."""
+    figures = [
+        ("PSNR", "psnr_least", decibels(picture.psnr_db)),
+        ("SSIM", "ssim_least", f"{picture.ssim:.4f}"),
+        ("hash bits", "hash_distance_most", str(picture.hash_distance)),
     ]
+    if any(each.attributes is not None for each in result.pictures):
+        share = "" if picture.attributes is None else f"{picture.attributes:.0%}"
+        figures.append(("attributes", "", share))
+    return figures
 
 
 def _kind(broken: object) -> str:

@@ -12,11 +12,13 @@ from msd.measure.report.phrases import (
     READ_AND_WRITTEN,
     advice,
     counted,
+    in_browsers,
     least,
     megabytes,
     overflows,
     places,
     ran,
+    ran_on,
     share,
     unjudged,
 )
@@ -50,8 +52,9 @@ def to_html(report: Report) -> str:
     parts = [
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Delegation report</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="color-scheme" content="light dark">',
         f"<style>{style}</style><h1>Delegation report</h1>",
-        f'<p class="dim">msd {_text(report.msd)}{on}. Click a column to sort by it.</p>',
+        f'<p class="dim">msd {_text(report.msd)}{on}. <span class="sorts">Click a column to sort.</span></p>',
         *_overview(report),
         *(part for number, file in enumerate(report.files) for part in _file(number, file)),
         *_driver_faults(report.reported),
@@ -62,6 +65,10 @@ def to_html(report: Report) -> str:
 
 def _text(value: object) -> str:
     return escape(str(value))
+
+
+def _plural(thing: str, count: int) -> str:
+    return f"{thing}{'s' * (count != 1)}"
 
 
 def _path(value: str) -> str:
@@ -77,6 +84,7 @@ def _overview(report: Report) -> Iterable[str]:
     ran_here = any(file.run for file in judged)
     what = "fully delegated, with the CPU's results" if ran_here else "whole on the GPU, as the rules predict"
     yield f'<p class="verdict {kind}">{len(good)} of {len(judged)} {these}: {what}.</p>'
+    yield from (f"<p>{_text(sentence)}</p>" for sentence in in_browsers(report.files))
     if report.failed:
         yield f'<p class="rejected">Exit code 3 for: {_text(", ".join(report.failed))}.</p>'
     yield "<ul>"
@@ -104,9 +112,9 @@ def _said(file: FileReport) -> str:
 
 def _file(number: int, file: FileReport) -> Iterable[str]:
     yield f'<h2 id="file-{number}">{_path(file.file)}</h2>'
-    cards = [("operations", f"{file.operations}"), ("size", megabytes(file.bytes))]
+    cards = [(_plural("operation", file.operations), str(file.operations)), ("size", megabytes(file.bytes))]
     if file.run:
-        cards.append(("the real delegate", ran(file.run)))
+        cards.append((ran_on(file.run), ran(file.run)))
     yield _cards(cards)
     yield f'<p class="dim"><code>sha256 {_text(file.sha256)}</code></p>'
     if unjudged(file):
@@ -128,7 +136,7 @@ def _prediction(file: FileReport, prediction: DelegatePrediction) -> Iterable[st
     yield _cards(
         [
             ("on the GPU", share(file, prediction)),
-            ("partitions", str(prediction.partitions)),
+            (_plural("partition", prediction.partitions), str(prediction.partitions)),
             ("host–device copies", f"{prediction.copies}, {megabytes(prediction.copied)}"),
             ("weights", megabytes(prediction.memory.weights)),
             ("activations", megabytes(prediction.memory.activations)),

@@ -10,12 +10,14 @@ from msd.measure.report.phrases import (
     READ_AND_WRITTEN,
     advice,
     counted,
+    in_browsers,
     least,
     mark,
     megabytes,
     overflows,
     places,
     ran,
+    ran_on,
     share,
     unjudged,
 )
@@ -32,10 +34,12 @@ def to_markdown(report: Report) -> str:
         lines += [_row(file, p) for p in file.predictions]
         lines += [table_row([file.file, "", "", unjudged(file), "", "", ""])] if unjudged(file) else []
     lines += _traffic(report)
+    lines += [line for sentence in in_browsers(report.files) for line in ("", sentence)]
     for file in report.files:
         if file.run:
             tick = "✔" if file.run.ok else "✘"
-            lines += ["", f"**{file.file}** on {_plain(report)}: {tick} {ran(file.run)}."]
+            on = report.adapter.name if report.adapter else ran_on(file.run)
+            lines += ["", f"**{file.file}** on {on}: {tick} {ran(file.run)}."]
             lines += [f"- ✘ {objection}" for objection in file.run.objections]
         lines += [f"- ✘ {sentence}" for sentence in overflows(file)[:LONGEST]]
         lines += [f"- ⚠️ {sentence}" for sentence in file.disagreements]
@@ -46,12 +50,10 @@ def to_markdown(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _plain(report: Report) -> str:
-    return report.adapter.name if report.adapter else "the delegate"
-
-
 def _row(file: FileReport, p: DelegatePrediction) -> str:
-    counts = ", ".join(f"{p.count(s)} {s}" for s in (*SHOWN, "note") if p.count(s)) or "none"
+    notes = "note" if p.count("note") == 1 else "notes"
+    named = {**{severity: severity for severity in SHOWN}, "note": notes}
+    counts = ", ".join(f"{p.count(s)} {name}" for s, name in named.items() if p.count(s)) or "none"
     memory = f"{megabytes(p.memory.weights)} weights, {megabytes(p.memory.activations)} activations"
     on_gpu = f"{mark(file, p)} {share(file, p)}"
     return table_row([file.file, p.delegate, p.device, on_gpu, str(p.partitions), counts, memory])

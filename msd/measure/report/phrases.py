@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msd.measure.judging.browser import NOTES
 from msd.measure.judging.verdict import Verdict
 from msd.measure.report.report import CountedTraffic, DelegatePrediction, FileReport, LeastTime
 from msd.models.families import families
 
+BYTES = ("MB", 1e6), ("kB", 1e3)
+FLOP = ("GFLOP", 1e9), ("MFLOP", 1e6), ("kFLOP", 1e3)
+SECONDS = ("ms", 1e-3), ("us", 1e-6)
+"""Units and how much they are, the largest first."""
+
 
 def megabytes(count: float) -> str:
-    """Return bytes as megabytes (10⁶)."""
-    return f"{count / 1e6:.1f} MB"
+    """Return bytes as megabytes (10⁶), or as kilobytes where those would be 0.0."""
+    return _measured(BYTES, count)
+
+
+def _measured(units: Sequence[tuple[str, float]], *counts: float) -> str:
+    """Return quantities, an arrow between them, in the largest unit that does not make all of them 0.0."""
+    shown = [unit for unit in units if max(counts) >= unit[1] / 20]
+    name, scale = shown[0] if shown else units[-1 if any(counts) else 0]
+    return f"{' → '.join(f'{count / scale:.1f}' for count in counts)} {name}"
 
 
 def counted(traffic: CountedTraffic) -> tuple[str, str, str, str]:
@@ -23,9 +36,9 @@ def counted(traffic: CountedTraffic) -> tuple[str, str, str, str]:
     apart, joined = traffic.unfused, traffic.fused
     return (
         f"{apart.dispatches} → {joined.dispatches}",
-        f"{apart.activations / 1e6:.1f} → {joined.activations / 1e6:.1f} MB",
+        _measured(BYTES, apart.activations, joined.activations),
         megabytes(joined.weights),
-        f"{joined.arithmetic / 1e9:.1f} GFLOP",
+        _measured(FLOP, joined.arithmetic),
     )
 
 
@@ -33,7 +46,7 @@ def least(time: LeastTime) -> str:
     """Return the least time of a run: each operation apart, then as the delegate joins them."""
     if time.unfused is None or time.fused is None:
         return "not known"
-    return f"{time.unfused * 1e3:.1f} → {time.fused * 1e3:.1f} ms"
+    return _measured(SECONDS, time.unfused, time.fused)
 
 
 TILED = {name for family in families().values() for name in family.tiled}
@@ -114,8 +127,20 @@ def overflows(file: FileReport) -> list[str]:
     ]
 
 
+def in_browsers(files: Sequence[FileReport]) -> list[str]:
+    """Return a sentence on each browser and runtime that files ran in, in the place of a delegate here."""
+    runs = [file.run for file in files if file.run]
+    told = (f"{run.adapter}: {note}." for run in runs for note in NOTES.values() if note in run.log)
+    return list(dict.fromkeys(told))
+
+
+def ran_on(run: Verdict) -> str:
+    """Return what ran a file: the GPU of a browser, or the real delegate."""
+    return run.adapter if run.adapter_type == "browser" else "the real delegate"
+
+
 def ran(run: Verdict) -> str:
-    """Return the real delegate's verdict in a phrase."""
+    """Return the verdict of what ran a file in a phrase."""
     if run.crashed:
         return f"lost, {run.operations} operations undecided"
     partitions = f", {run.partitions} partition{'s' * (run.partitions != 1)}" if run.partitions else ""

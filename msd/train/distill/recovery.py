@@ -69,7 +69,7 @@ class RecoveryPlan:
             parts.append(f"{self.record.removed / 1e6:.3g} M parameters pruned, {share:.3g} %")
         for store in INTEGERS:
             if count := sum(line.store == store for line in self.integers.values()):
-                parts.append(f"{count} weights rounded to {store}")
+                parts.append(f"{count} weight{'s' * (count != 1)} rounded to {store}")
         return ", ".join(parts)
 
 

@@ -56,9 +56,9 @@ def _trajectories(teacher: Networks, settings: DistillationSettings, prompts: Pa
     weights = _hashes(teacher)
     key = fingerprint([weights, plan.key, settings.precision])
     folder = settings.state / f"trajectories-{key[:12]}"
-    steps, megabytes = len(plan.timesteps) - 1, plan.bytes / 1e6
+    steps, megabytes = len(plan.timesteps) - 1, max(1, round(plan.bytes / 1e6))
     how_many = f"{plan.count} trajector{'y' if plan.count == 1 else 'ies'}"
-    summary = f"{how_many} of {steps} step{'s' * (steps != 1)}, {megabytes:.0f} MB in {settings.state}"
+    summary = f"{how_many} of {steps} step{'s' * (steps != 1)}, {megabytes} MB in {settings.state}"
     return SourcePlan(summary, key, partial(_make_trajectories, teacher, plan, folder))
 
 
@@ -78,7 +78,8 @@ def _pictures(teacher: Networks, settings: DistillationSettings, images: Path) -
     latents = fingerprint([weights, captioned.key, teacher.latent_shape])
     asked = settings.goal.guidance, settings.goal.teacher_steps, settings.data.seed, settings.precision
     path = settings.state / f"pictures-{latents[:12]}.npy"
-    summary = f"{len(captioned.files)} images of {images}, their latents in {settings.state}"
+    count = len(captioned.files)
+    summary = f"{count} image{'s' * (count != 1)} of {images}, the latents in {settings.state}"
     make = partial(_make_pictures, teacher, settings, captioned, path)
     return SourcePlan(summary, fingerprint([latents, repr(asked)]), make)
 

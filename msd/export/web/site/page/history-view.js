@@ -20,7 +20,8 @@ export class HistoryView {
 
   /**
    * @param {History} history
-   * @param {(picture: Kept | null) => void} onShow with null where all have been deleted
+   * @param {(picture: Kept | null) => boolean} onShow returns whether it is shown; with null where all have
+   *   been deleted
    */
   constructor(history, onShow) {
     this.#history = history;
@@ -78,10 +79,10 @@ export class HistoryView {
    * @param {HTMLButtonElement} pressed
    */
   #open(picture, pressed) {
+    if (!this.#onShow(picture)) return;
     this.#current = picture.id;
     this.#list.querySelector('[aria-current]')?.removeAttribute('aria-current');
     pressed.setAttribute('aria-current', 'true');
-    this.#onShow(picture);
   }
 
   async #clear() {

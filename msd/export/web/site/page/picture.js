@@ -9,6 +9,7 @@ import { canCopy, canShare, copy, save, share } from './share.js';
 
 const EMPTY = 'Your picture appears here.';
 const BEGUN = 'Your picture is being made.';
+const NOT_COPIED = 'This browser did not copy the picture. Save it instead.';
 
 /** The stage: a preview on its way, or a picture and what can be done with it. */
 export class Picture {
@@ -18,6 +19,7 @@ export class Picture {
   #image = find(HTMLImageElement, 'picture');
   #caption = find(HTMLElement, 'caption');
   #actions = find(HTMLElement, 'picture-actions');
+  #note = find(HTMLElement, 'picture-note');
   /** @type {Kept | null} */
   #shown = null;
 
@@ -27,8 +29,8 @@ export class Picture {
    */
   constructor(onReuse, onDelete) {
     this.#on('save', ({ png }) => save(png, this.#name()));
-    this.#on('share', () => this.#tell(share([this.#file()]), 'The picture has been shared.'));
-    this.#on('copy', ({ png }) => this.#tell(copy(png), 'The picture has been copied.'));
+    this.#on('share', () => this.#tell(share([this.#file()]), 'The picture has been shared.', ''));
+    this.#on('copy', ({ png }) => this.#tell(copy(png), 'The picture has been copied.', NOT_COPIED));
     this.#on('reuse', onReuse);
     this.#on('delete-picture', onDelete);
   }
@@ -71,6 +73,7 @@ export class Picture {
    */
   show(picture) {
     this.#shown = picture;
+    this.note('');
     if (this.#image.src) URL.revokeObjectURL(this.#image.src);
     this.#caption.hidden = !picture;
     this.#actions.hidden = !picture;
@@ -87,6 +90,15 @@ export class Picture {
     find(HTMLElement, 'share').hidden = !canShare([this.#file()]);
     find(HTMLElement, 'copy').hidden = !canCopy();
     this.#reveal(this.#image);
+  }
+
+  /**
+   * Says a sentence below the picture, until another is shown; nothing for an empty one.
+   *
+   * @param {string} sentence
+   */
+  note(sentence) {
+    this.#note.textContent = sentence;
   }
 
   /** Shows the last picture again, after one that was cancelled or failed. */
@@ -121,10 +133,13 @@ export class Picture {
 
   /**
    * @param {Promise<boolean>} work
-   * @param {string} sentence
+   * @param {string} done
+   * @param {string} refused
    */
-  async #tell(work, sentence) {
-    if (await work) announce(sentence);
+  async #tell(work, done, refused) {
+    const sentence = (await work) ? done : refused;
+    this.note(sentence);
+    if (sentence) announce(sentence);
   }
 }
 

@@ -21,6 +21,9 @@ import { Work } from './work.js';
  * @typedef {import('./worker-client.js').WorkerClient} WorkerClient
  */
 
+const NOT_KEPT = 'This browser did not keep the picture. Save it to keep it.';
+const BUSY = 'An earlier picture can be shown as soon as what is being done has ended.';
+
 /** The page's first view: what the model needs, what to generate, the picture, and earlier ones. */
 export class Studio {
   #history = new History();
@@ -51,7 +54,10 @@ export class Studio {
     this.work = new Work(
       client,
       (task) => this.#ways(task),
-      () => this.#refresh(),
+      () => {
+        this.#picture.note('');
+        this.#refresh();
+      },
     );
     this.#refresh();
   }
@@ -121,8 +127,9 @@ export class Studio {
     const made = await this.work.run({ ...task, onProgress: (progress) => this.#follow(progress) });
     if (!made) return this.#picture.restore();
     const seconds = (performance.now() - began) / 1000;
-    await this.#keep(request, made, seconds);
-    announce(`The picture is done. Its seed is ${request.seed}.`);
+    const isKept = await this.#keep(request, made, seconds);
+    if (!isKept) this.#picture.note(NOT_KEPT);
+    announce(`The picture is done. Its seed is ${request.seed}.${isKept ? '' : ` ${NOT_KEPT}`}`);
     if (request.upscale || request.controls) await this.#inspectQuietly();
   }
 
@@ -198,9 +205,12 @@ export class Studio {
   }
 
   /**
+   * Shows a picture, and returns whether this browser keeps it.
+   *
    * @param {PictureRequest} request
    * @param {Generated} made
    * @param {number} seconds
+   * @returns {Promise<boolean>}
    */
   async #keep(request, { png, width, height }, seconds) {
     const { prompt, negativePrompt, seed, steps, guidance } = request;
@@ -210,17 +220,28 @@ export class Studio {
       const id = await this.#history.add({ ...picture, thumbnail: await thumbnail(png) });
       this.#picture.show({ ...picture, thumbnail: png, id });
       await this.#earlier.refresh(id);
+      return true;
     } catch {
       this.#picture.show({ ...picture, thumbnail: png });
-      announce('This browser did not keep the picture. Save it to keep it.');
+      return false;
     }
   }
 
-  /** @param {Kept | null} picture */
+  /**
+   * Shows an earlier picture, or none, unless there is work whose picture or report is on the stage.
+   *
+   * @param {Kept | null} picture
+   * @returns {boolean} whether it is shown
+   */
   #present(picture) {
-    if (this.work.busy) return;
+    if (this.work.busy) {
+      if (picture) this.#picture.note(BUSY);
+      if (picture) announce(BUSY);
+      return false;
+    }
     this.#picture.show(picture);
     if (picture) find(HTMLElement, 'stage').scrollIntoView({ block: 'nearest' });
+    return true;
   }
 
   /** @param {Kept} picture */
