@@ -85,6 +85,7 @@ def why_none(bundle: Bundle, name: object) -> str | None:
     try:
         require_prompts_suffice(bundle, "an image is timed by a prompt alone")
     except (BadBundle, BadConfig) as problem:
+        problem.rename(str(bundle.folder), str(name))
         return str(problem)
     return None
 
