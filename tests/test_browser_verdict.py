@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from msd.bundle import ConvertedFile, open_bundle
 from msd.cli import msd
+from msd.conversion.sizes.pick import one_size
 from msd.errors import BadReport
 from msd.export.app.manifest import describe
 from msd.files import schema
@@ -21,6 +22,7 @@ from msd.measure.bench.result import Refusal
 from msd.measure.bench.table import remarks, tables
 from msd.measure.judging.browser import BrowserVerdict, load_browser_verdict
 from msd.measure.report.report import load_report
+from tests.recipe_bundles import SIZES, recipe_bundle
 
 ROOT = Path(__file__).parents[1]
 ROLES = {"text_encoder": (1.0, 100.5), "unet": (40.0, 47.25), "vae_decoder": (25.0, None)}
@@ -141,6 +143,24 @@ def test_every_view_says_that_a_browser_measured(form: str, demo_int8: Path, tmp
     assert result.stdout.count("Adreno 740 (WebGPU)") == 4
     for wrong in ("the real delegate", "on the delegate", " 26 note "):
         assert wrong not in result.stdout
+
+
+def test_a_page_has_one_of_several_sizes(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    bundle = recipe_bundle(tmp_path_factory, "gpu-w4, several sizes")
+    chosen, other = reversed(SIZES)
+    with one_size(bundle, chosen) as picked:
+        path = save(tmp_path / "verdict.json", measured(picked.folder))
+        shown = run(
+            "report", bundle.folder, "--from", path, "--format", "json", "-o", tmp_path / "report.json"
+        )
+        assert shown.exit_code == 0, shown.output
+        delegation = describe(picked, report=load_report(tmp_path / "report.json")).delegation
+    assert [each.role for each in delegation] == [*ROLES]
+    for name in ("unet", "vae_decoder"):
+        left = f"note: the page has another size than {bundle.path(name)} at {other}, which is not judged"
+        assert left in shown.stderr
+    assert run("bench", bundle.folder, "--from", path, "--size", chosen).exit_code == 0
+    assert run("bench", bundle.folder, "--from", path, "--size", other).exit_code == 1
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from msd.cli.blocks import blocks
 from msd.files import schema
 from msd.measure.blockwise import compare
 from msd.measure.blockwise.result import FORMAT, BlockError, BlockReport, ComponentErrors, finite
+from tests.recipe_bundles import recipe_bundle
 from tests.stable_diffusion import COMPONENTS
 
 FAST = ("--steps", "2", "--kept-steps", "1")
@@ -182,6 +183,15 @@ def test_a_reference_of_integers_is_refused(bundles: dict[str, Path]) -> None:
     assert result.exit_code == 1
     words = r"text_encoder\.tflite cannot be the reference: it stores .* as int8; give .* --recipe float32"
     assert re.search(words, " ".join(result.output.split())), result.output
+
+
+def test_a_text_encoder_that_one_bundle_has_in_two_files_is_refused(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    split, whole = (recipe_bundle(tmp_path_factory, recipe).folder for recipe in ("tflite-gpu-w8", "float32"))
+    result = call(split, "--reference", whole, *FAST)
+    assert result.exit_code == 1
+    assert f"{split} alone has the text encoder in two files" in result.stderr
 
 
 def test_blocks_without_an_error_are_exact(bundles: dict[str, Path]) -> None:

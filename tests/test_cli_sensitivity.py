@@ -137,6 +137,17 @@ def test_wrong_usage_is_refused(arguments: tuple[str, ...], said: str, tmp_path:
     assert said in result.stderr
 
 
+def test_a_text_encoder_in_two_files_is_refused_before_anything_is_converted(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(study, "convert")
+    words = *ONLY, "--calibration", inputs, "-o", tmp_path / "mixed.toml", "--target-db", 20
+    result = call(*words, "--candidate", "gpu-w8", "--candidate", "tflite-gpu-w8")
+    assert result.exit_code == 1
+    said = "tflite-gpu-w8 writes the text encoder as two files, and blocks are compared in one; name other"
+    assert said in result.stderr
+
+
 def test_the_help_is_the_golden_one(golden: Callable[[str, str], None]) -> None:
     golden(
         "sensitivity-help.txt",

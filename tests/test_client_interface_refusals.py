@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import msd
+from msd.cli import msd as command
 from msd.conversion.client_interface import read_interface
 from msd.errors import BadConfig
+from tests import checkpoints
 from tests.client_files import OWN, own_file
 
 
@@ -124,3 +127,26 @@ def test_what_does_not_go_together_is_refused(
     with pytest.raises(BadConfig, match=sentence):
         msd.convert(None, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("component", "sentence"),
+    [
+        ("unet", "the interface has no place for 'guidance_embedding' among the inputs of unet"),
+        ("vae_decoder", ""),
+    ],
+)
+def test_a_dry_run_refuses_inputs_without_a_place(component: str, sentence: str, tmp_path: Path) -> None:
+    """Before anything is traced; of what is converted."""
+    checkpoints.write(tmp_path / "lcm", checkpoints.vary(checkpoints.TINY, unet={"time_cond_proj_dim": 20}))
+    words = [
+        "convert",
+        tmp_path / "lcm",
+        "--dry-run",
+        "--interface",
+        "mlperf-mobile",
+        "--component",
+        component,
+    ]
+    result = CliRunner().invoke(command, [*map(str, words)])
+    assert (result.exit_code, sentence in result.stderr) == (1 if sentence else 0, True)

@@ -16,20 +16,24 @@ from PIL import Image
 import graph_rewrites
 from msd.bundle import Bundle, ImageSize, open_bundle
 from msd.cli import msd
+from msd.cli.kernels import networks
 from msd.compress.calibration.generated_inputs import Calibration
 from msd.compress.encoding.recipe import find_recipe
 from msd.compress.pruning.settings import Budget, Pruning
 from msd.conversion.convert import Settings, convert
 from msd.conversion.sizes.pick import one_size
 from msd.conversion.sizes.share import SharedFile
-from msd.errors import BadConfig
+from msd.errors import BadConfig, DelegateFailed
 from msd.graph import tflite
 from msd.graph.parity import psnr
+from msd.measure.bench import run as bench_run
+from msd.measure.bench.image_time import why_none
 from msd.measure.judging import judge
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runners.random_inputs import random_inputs
 from msd.run.runtime.pipeline import Pipeline
 from tests import checkpoints
+from tests.app_bundles import write_bundle
 
 WIDE, TALL = ImageSize(48, 32), ImageSize(16, 64)
 SIZED = ("unet", "vae_decoder")
@@ -284,3 +288,29 @@ def test_a_dry_run_names_every_size(converted: Convert, tmp_path: Path) -> None:
     source = converted("gpu-w8", WIDE).folder.parent / "source"
     result = run("convert", source, "-o", tmp_path / "out", "--size", WIDE, "--size", TALL, "--dry-run")
     assert result.stdout.startswith("48x32 and 16x64 pixels, batch 1")
+
+
+def test_what_is_measured_of_one_size_has_the_bundle_s_own_paths(
+    converted: Convert, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not those of the folder of one size, which is gone then."""
+    bundle = converted("gpu-w8", WIDE, TALL)
+
+    def refuse(bundles: list[Bundle], component: str, *_: object) -> None:
+        raise DelegateFailed(f"{bundles[0].path(component)} is refused")
+
+    monkeypatch.setattr(bench_run, "measure", refuse)
+    out = tmp_path / "bench.json"
+    refused = run("bench", bundle.folder, "--component", "unet", "--size", TALL, "-o", out)
+    assert refused.exit_code == 1
+    assert f"{bundle.path('unet')} is refused" in refused.stderr
+    (why,) = (each["why"] for each in json.loads(out.read_text("utf-8"))["bundles"][0]["refusals"])
+    assert why == f"{bundle.path('unet')} is refused"
+    with networks(bundle.folder, ("unet",), TALL) as files:
+        assert [each.label for each in files] == [str(bundle.path("unet"))]
+        assert files[0].path != bundle.path("unet")
+
+
+def test_why_no_image_is_timed_names_the_bundle_as_given(tmp_path: Path) -> None:
+    bundle = open_bundle(write_bundle(tmp_path / "one-size", encoder=True, inpaints=True))
+    assert str(why_none(bundle, "all-sizes")).startswith("the model in all-sizes repaints")

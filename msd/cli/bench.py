@@ -34,7 +34,7 @@ from msd.files.targets import require_writable
 if TYPE_CHECKING:
     from msd.bundle import Bundle, ImageSize
     from msd.gpu.gpu_api import GpuApi
-    from msd.measure.bench.result import Benchmark
+    from msd.measure.bench.result import Benchmark, BundleMeasurements
     from msd.measure.bench.run import BenchSettings, OnProgress, OnStopped
     from msd.run.runners.runner import Precision
     from msd.run.runtime.execution import Execution
@@ -238,7 +238,13 @@ def _result(
 def _as_given(benchmark: Benchmark, bundles: Sequence[Bundle]) -> Benchmark:
     """Return a benchmark of one size of `bundles` under the names of their own folders."""
     pairs = zip(benchmark.bundles, bundles, strict=True)
-    return replace(benchmark, bundles=tuple(replace(each, bundle=str(b.folder)) for each, b in pairs))
+    return replace(benchmark, bundles=tuple(_called(each, str(bundle.folder)) for each, bundle in pairs))
+
+
+def _called(measured: BundleMeasurements, folder: str) -> BundleMeasurements:
+    """Return what was measured of a bundle under the name of its own folder, in sentences too."""
+    refusals = (replace(each, why=each.why.replace(measured.bundle, folder)) for each in measured.refusals)
+    return replace(measured, bundle=folder, refusals=tuple(refusals))
 
 
 def _print_stopped(bundles: Sequence[Bundle], benchmark: Benchmark) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 import msd
 from msd.bundle import MANIFEST
-from msd.cli.plain import escape
+from msd.cli.plain import escape, say
 from msd.cli.report_files import Files, JudgedFile, Shapes, sizes_apart
 from msd.files.scratch import scratch_folder
 
@@ -158,6 +158,7 @@ def collect_findings(
         files = sizes_apart(request.files, folder, request.shapes)
         known = _predict(request, files, stderr)
         if request.measured is not None:
+            known = _of_measured_sizes(known, request.measured)
             for number, report in enumerate(known.reports):
                 known.verdicts[number] = verdicts = _measured(report, request.measured)
                 known.reports[number] = _with_verdicts(report, verdicts)
@@ -272,6 +273,17 @@ def _with_verdicts(report: FileReport, verdicts: Sequence[Verdict]) -> FileRepor
         return report
     judged = replace(report, run=combined(verdicts))
     return replace(judged, disagreements=disagreements(judged))
+
+
+def _of_measured_sizes(known: _Known, measured: BrowserVerdict) -> _Known:
+    """Return what is known but for sizes that a page of another size of the same file has not; says these."""
+    pairs = [*zip(known.judged, known.reports, strict=True)]
+    theirs = {judged.file.original for judged, report in pairs if measured.has(report.sha256)}
+    left = [j for j, report in pairs if j.file.original in theirs and not measured.has(report.sha256)]
+    for label in (each.label for each in left):
+        say(f"note: the page has another size than {label}, which is not judged", err=True)
+    kept = [pair for pair in pairs if pair[0] not in left]
+    return replace(known, judged=[judged for judged, _ in kept], reports=[report for _, report in kept])
 
 
 def _measured(report: FileReport, measured: BrowserVerdict) -> list[Verdict]:

@@ -5,7 +5,7 @@ The last rewrite of a conversion: what it adds is a few operators at the ends of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from msd.conversion.client_interface import POSITIONS, TIME_EMBEDDING, BoundPort, NetworkInterface
@@ -74,7 +74,16 @@ def _misfits(component: str, ports: Iterable[tuple[BoundPort, Tensor]]) -> Itera
             )
 
 
-def _require_same(component: str, side: str, ports: tuple[BoundPort, ...], own: Mapping[str, Tensor]) -> None:
+def require_takes(component: str, wanted: NetworkInterface, traced: Iterable[str]) -> None:
+    """Raise BadConfig, before a network is traced, where a program binds other inputs than those to trace."""
+    bound = [port.of for port in wanted.inputs]
+    made = [name for name in bound if name in (POSITIONS, TIME_EMBEDDING)]
+    own = [EMBEDDED if name == "timestep" and name not in bound else name for name in traced]
+    kept = [name for name in own if name != EMBEDDED or TIME_EMBEDDING not in made]
+    _require_same(component, "inputs", wanted.inputs, [*kept, *made])
+
+
+def _require_same(component: str, side: str, ports: tuple[BoundPort, ...], own: Collection[str]) -> None:
     names = [port.of for port in ports]
     if unknown := [name for name in names if name not in own]:
         raise BadConfig(

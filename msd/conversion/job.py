@@ -11,6 +11,7 @@ from pathlib import Path
 from msd.bundle import ImageDefaults
 from msd.compress.calibration.generated_inputs import NO_IMAGES, Calibration
 from msd.compress.pruning.settings import parse_pruning
+from msd.conversion.client_ports import require_takes
 from msd.conversion.remarks import conversion_remarks
 from msd.conversion.room import with_room
 from msd.conversion.runnable import require_runnable
@@ -245,7 +246,8 @@ def _require_whole(job: Job) -> None:
 
 
 def _require_bound(job: Job) -> None:
-    """Refuse an interface for components that the model lacks, or that are rounded by msd's own inputs."""
+    """Refuse an interface for components that the model lacks, that are rounded by msd's own inputs, or that
+    take others."""
     interface = job.settings.interface
     if interface is None:
         return
@@ -258,6 +260,8 @@ def _require_bound(job: Job) -> None:
             f"--calibration rounds {' and '.join(rounded)} by inputs of msd's own, and the interface"
             f" {interface.name} has others; leave one of both out"
         )
+    for name in (each for each in job.components if each in interface.networks):
+        require_takes(name, interface.networks[name], job.networks[name].inputs)
 
 
 def _require_fusible(job: Job) -> None:

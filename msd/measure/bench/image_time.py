@@ -8,10 +8,12 @@ from msd.bundle import Bundle
 from msd.errors import BadBundle, BadConfig, DelegateFailed
 from msd.measure.bench.image_worker import GenerateImage
 from msd.measure.bench.result import ImageGeneration, ImageTime, Measurement
+from msd.models.families.calls import Call
+from msd.models.families.wiring import LATENTS, MEANS
 from msd.run.runners.checks import one_line
 from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.run.runners.engine import Engine
-from msd.run.runtime.decode import decoder_runs
+from msd.run.runtime.decode import decoder_runs, tile_runs
 from msd.run.runtime.execution import Execution
 from msd.run.runtime.guidance import Guidance
 from msd.run.runtime.needs import files_in_order, require_prompts_suffice
@@ -39,18 +41,26 @@ def image_time(
         return None
     wiring = bundle.wiring
     rows = Guidance.of(bundle, images.guidance).rows
-    passes = -(-rows // bundle.manifest.configuration.batch)
+    batch, chunks = bundle.manifest.configuration.batch, bundle.manifest.configuration.prompt_chunks
+    passes, readings = (-(-count // batch) for count in (rows, rows * chunks))
     runs = len(bundle_scheduler(bundle).table(images.steps).steps)
     return ImageTime(
         backend=backend,
         steps=images.steps,
-        encoding=passes * sum(seconds[call.component] for call in wiring.of_prompts)
-        + sum(seconds[call.component] for call in wiring.conditions),
+        encoding=readings * sum(seconds[call.component] for call in wiring.of_prompts)
+        + sum(seconds[call.component] * _tiles(bundle, call) for call in wiring.conditions),
         step=passes * sum(seconds[call.component] for call in wiring.steps_with(())) * runs / images.steps,
         decoding=seconds[wiring.decoder.component] * decoder_runs(bundle),
         drawn=generation,
         beside=tuple(name for name in bundle.manifest.components if name not in files_in_order(bundle)),
     )
+
+
+def _tiles(bundle: Bundle, call: Call) -> int:
+    """Return how often a call of an image runs: once for each tile, where latents are encoded in tiles."""
+    named = {output.tensor for output in call.outputs if output.kind in (*LATENTS, MEANS)}
+    encoded = (spec.shape for spec in bundle.component(call.component).outputs if spec.name in named)
+    return next((tile_runs(bundle, *shape[1:3]) for shape in encoded), 1)
 
 
 def is_timed(bundle: Bundle, measured: Collection[str]) -> bool:
@@ -75,6 +85,7 @@ def why_none(bundle: Bundle, name: object) -> str | None:
     try:
         require_prompts_suffice(bundle, "an image is timed by a prompt alone")
     except (BadBundle, BadConfig) as problem:
+        problem.rename(str(bundle.folder), str(name))
         return str(problem)
     return None
 
@@ -95,6 +106,7 @@ def generate_timed(
         threads=engine.conditions.threads,
         precision=engine.conditions.precision,
         float_weights=engine.conditions.float_weights,
+        gpu_api=engine.conditions.gpu_api,
         execution=execution,
     )
     with Child({}, Bounds.of(SECONDS * (steps + 2)), "msd.measure.bench.image_worker") as child:

@@ -10,6 +10,7 @@ from time import perf_counter
 import numpy as np
 
 from msd.bundle import open_bundle
+from msd.gpu.gpu_api import GpuApi
 from msd.run.runners.messages import Done
 from msd.run.runners.peak_memory import peak_rss
 from msd.run.runners.registry import find_backend
@@ -31,6 +32,7 @@ class GenerateImage:
     threads: int | None
     precision: Precision
     float_weights: bool
+    gpu_api: GpuApi | None
     execution: Execution
 
 
@@ -38,10 +40,12 @@ def answer(request: GenerateImage) -> Done:
     """Generate an image; `seconds` run from the prompt to the image, the output `steps` has each step's."""
     bundle = open_bundle(request.folder)
     engine = request.backend, request.threads, request.precision, request.float_weights
-    find_backend(request.backend).prepare(Conditions())  # slow the first time, so before the clock starts
+    find_backend(request.backend).prepare(
+        Conditions(gpu_api=request.gpu_api)
+    )  # slow the first time, so before the clock starts
     steps: list[float] = []
     start = perf_counter()
-    with Pipeline(bundle, *engine, execution=request.execution) as pipeline:
+    with Pipeline(bundle, *engine, execution=request.execution, gpu_api=request.gpu_api) as pipeline:
         pipeline.generate(PROMPT, steps=request.steps, on_step=lambda done, total, last: steps.append(last))
         seconds = perf_counter() - start
     return Done(seconds, {"steps": np.array(steps)}, peak_rss())

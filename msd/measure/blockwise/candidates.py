@@ -11,6 +11,7 @@ from msd.compress.pruning.settings import Pruning, UnitShare, parse_pruning
 from msd.errors import BadConfig
 from msd.graph.ledger import PrunedUnit
 from msd.measure.blockwise.labels import parts
+from msd.models.families import Component
 
 REFERENCE = "float32"
 
@@ -36,6 +37,16 @@ def require_mixable(candidates: Sequence[Recipe], calibration: Calibration) -> N
     if len({recipe.name for recipe in candidates} | {REFERENCE}) <= len(candidates):
         raise BadConfig(f"candidates need different names, other than {REFERENCE}")
     _require_one_pruning({recipe.name: p for recipe in candidates if (p := pruning_of(recipe))}, calibration)
+
+
+def require_whole(candidates: Sequence[Recipe], components: Sequence[Component]) -> None:
+    """Raise BadConfig for a candidate that writes a component as two files, unlike the reference."""
+    for recipe in (each for each in candidates if each.splits_lookup):
+        for component in (each for each in components if each.lookup):
+            raise BadConfig(
+                f"{recipe.name} writes the {component.title} as two files, and blocks are compared in one;"
+                " name other components with --component"
+            )
 
 
 def _require_one_pruning(prunings: Mapping[str, Pruning], calibration: Calibration) -> None:

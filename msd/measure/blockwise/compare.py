@@ -82,7 +82,19 @@ def _require_comparable(reference: Bundle, compressed: Bundle, components: Seque
     for name in components:
         compressed.component(name)
         reference.component(name)
+        _require_alike(reference, compressed, name)
         require_floats(reference, name)
+
+
+def _require_alike(reference: Bundle, compressed: Bundle, name: str) -> None:
+    """Raise BadBundle where one bundle alone has the rows of tokens in a file of their own."""
+    lookup = reference.family.component(name).lookup
+    split = [bundle.folder for bundle in (reference, compressed) if lookup in bundle.manifest.components]
+    if len(split) == 1:
+        raise BadBundle(
+            f"{split[0]} alone has the {title_of(name)} in two files, and blocks are compared in one; name"
+            " other components with --component"
+        )
 
 
 def require_floats(reference: Bundle, component: str) -> None:

@@ -23,6 +23,7 @@ from msd.measure.blockwise.candidates import (
     pruned_by_block,
     pruning_of,
     require_mixable,
+    require_whole,
     with_one_trunk,
 )
 from msd.measure.blockwise.choice import Choice, Form, Forms, smallest, total_bytes, within_noise, within_size
@@ -135,6 +136,7 @@ def study(
     job = open_job(source, settings)
     names, required = job.components, job.family.required
     require_calibrates(job.checkpoint, calibration)
+    require_whole(candidates, [*map(job.family.component, names)])
     # Generating images needs all required networks, inputs in files none.
     needed = names if in_files is calibration else job.family.ordered({*required, *names})
     exact = Recipe(REFERENCE, (), without=candidates[0].without)

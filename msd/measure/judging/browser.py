@@ -75,6 +75,10 @@ class BrowserVerdict:
     networks: tuple[BrowserNetwork, ...]
     format: int = FORMAT
 
+    def has(self, sha256: str) -> bool:
+        """Whether the file with this SHA-256 was measured."""
+        return any(each.sha256 == sha256 for each in self.networks)
+
     def network(self, path: Path, sha256: str) -> BrowserNetwork:
         """Return what was measured of a file; raises BadReport where that was another one."""
         found = next((each for each in self.networks if each.sha256 == sha256), None)

@@ -20,10 +20,19 @@ WARMUPS = 2
 
 @dataclass(frozen=True)
 class NetworkFile:
-    """A .tflite file, and the name under which a result has it."""
+    """A .tflite file, and the name under which a result has it.
+
+    `original`: the file that its user knows, where `path` has one size of it.
+    """
 
     component: str
     path: Path
+    original: Path | None = None
+
+    @property
+    def label(self) -> str:
+        """The path that its user knows."""
+        return str(self.original or self.path)
 
 
 def measure_network(file: NetworkFile, conditions: Conditions, repeats: int, report: Report) -> NetworkCosts:
@@ -31,7 +40,7 @@ def measure_network(file: NetworkFile, conditions: Conditions, repeats: int, rep
 
     Raises DelegateFailed for a GPU without timestamp queries, and the errors of WebGpuProcess.
     """
-    report(f"compiling {file.path}")
+    report(f"compiling {file.label}")
     with WebGpuProcess(file.path, conditions) as process:
         require_timestamps(process)
         inputs = random_inputs(process.inputs.values())
@@ -81,7 +90,7 @@ def _costs(
     )
     return NetworkCosts(
         component=file.component,
-        file=str(file.path),
+        file=file.label,
         adapter=place.processor,
         software=program.software,
         precision=place.precision,

@@ -49,6 +49,10 @@ def decode_latent(decoder: LoadedNetwork, given: str, made: str, latent: Float) 
 
 def decoder_runs(bundle: Bundle) -> int:
     """Return how often the decoder runs for an image: once, or once for each tile."""
-    (rows, columns), (_, height, width, _) = decoded_cells(bundle), latent_shape(bundle)
-    overlap = Tiling.of(rows, columns).overlap
+    return tile_runs(bundle, *decoded_cells(bundle))
+
+
+def tile_runs(bundle: Bundle, rows: int, columns: int) -> int:
+    """Return how often a network that has so many rows and columns of latents runs for an image."""
+    (_, height, width, _), overlap = latent_shape(bundle), Tiling.of(rows, columns).overlap
     return len(spans(height, rows, overlap)) * len(spans(width, columns, overlap))
