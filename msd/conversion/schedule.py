@@ -114,7 +114,9 @@ def scheduler_config(config: Mapping[str, Any], choice: str | None) -> dict[str,
 def other_noise(config: Mapping[str, Any]) -> str | None:
     """Return a clause on a scheduler whose U-Net was trained with noise of another kind, None for others."""
     own = OTHER_NOISE.match(str(config.get("_class_name")))
-    return own and (
+    if own is None:
+        return None
+    return (
         f"the checkpoint's scheduler is {own.string}: its U-Net was trained with the noise of"
         f" {OTHER_NOISE_OF[own[1]]}, which no scheduler here follows: --scheduler cannot replace it"
     )
