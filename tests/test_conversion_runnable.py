@@ -96,6 +96,11 @@ REFUSED: list[tuple[Config, Callable[[Path], None], str]] = [
     (vary(TINY, unet={"encoder_hid_dim": 48}), as_it_is, "encoder_hid_dim = 48"),
     (vary(TINY, scheduler={"prediction_type": "flow_prediction"}), as_it_is, "known are epsilon, sample"),
     (
+        vary(TINY, scheduler={"_class_name": "EDMEulerScheduler"}),
+        as_it_is,
+        "trained with the noise of EDM, which no scheduler here follows: --scheduler cannot replace it",
+    ),
+    (
         vary(TINY, scheduler={"rescale_betas_zero_snr": True, "timestep_spacing": "trailing"}),
         as_it_is,
         "cannot start at timestep 999, where all is noise; --scheduler and --steps replace",

@@ -242,13 +242,43 @@ def test_what_is_no_controlnet_is_refused(folder: Path, tmp_path: Path) -> None:
     save_file({"a.weight": torch.ones(2)}, tmp_path / "a.safetensors")
     with pytest.raises(BadCheckpoint, match=r"a\.safetensors is no ControlNet; give a folder"):
         opened(folder, (tmp_path / "a.safetensors", None))
-    save_file({"lora_controlnet": torch.ones(1)}, tmp_path / "lora.safetensors")
-    with pytest.raises(BadCheckpoint, match=r"lora\.safetensors is a Control-LoRA, which is not supported"):
-        opened(folder, (tmp_path / "lora.safetensors", None))
     with pytest.raises(
         BadCheckpoint, match=r"config.json says _class_name = 'UNet2DConditionModel', but only"
     ):
         opened(folder, (folder / "sd15" / "unet", None))
+
+
+@pytest.mark.parametrize(
+    ("key", "what"),
+    [
+        ("lora_controlnet", "is a Control-LoRA"),
+        ("difference", "is a ControlNet less a U-Net's weights, as its key difference says"),
+        ("task_embedding", "is a ControlNet-Union"),
+    ],
+)
+def test_a_controlnet_of_another_kind_is_refused(
+    key: str, what: str, folder: Path, canny: diffusers.ControlNetModel, tmp_path: Path
+) -> None:
+    """All but the Control-LoRA have every tensor of a ControlNet, so that nothing else is amiss."""
+    shutil.copytree(folder / "canny", tmp_path / "canny")
+    of_authors = controlnets.write_file(tmp_path / "own.safetensors", canny)
+    of_diffusers = tmp_path / "canny" / "diffusion_pytorch_model.safetensors"
+    for path in (of_authors, of_diffusers):
+        save_file({**load_file(path), key: torch.ones(1)}, path)
+    for given in (of_authors, of_diffusers, of_diffusers.parent):
+        with pytest.raises(BadCheckpoint, match=f"{given.name} {what}, which is not supported; give a"):
+            opened(folder, (given, None))
+
+
+def test_a_hint_of_one_layer_is_refused(
+    folder: Path, canny: diffusers.ControlNetModel, tmp_path: Path
+) -> None:
+    path = controlnets.write_file(tmp_path / "own.safetensors", canny)
+    hint, first = "control_model.input_hint_block.", "control_model.input_hint_block.0."
+    kept = {n: t for n, t in load_file(path).items() if not n.startswith(hint) or n.startswith(first)}
+    save_file(kept, path)
+    with pytest.raises(BadCheckpoint, match=r"has 1 layers in control_model\.input_hint_block, and a"):
+        opened(folder, (path, None))
 
 
 def test_a_tensor_that_no_controlnet_has_is_refused(

@@ -21,7 +21,7 @@ from msd.conversion.sources.formats import open_checkpoint
 from msd.conversion.sources.vae import add_preview, replace_vae
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint
-from tests import checkpoints, single_files, tiny_autoencoders
+from tests import checkpoints, single_files, tiny_autoencoders, xl_checkpoints
 from tests.tiny_autoencoders import SHALLOW
 
 Tensors = dict[str, torch.Tensor]
@@ -46,6 +46,16 @@ def require_same(found: Checkpoint, wanted: Checkpoint) -> None:
         assert found.weights[component].keys() == weights.keys()
         for name, tensor in weights.items():
             np.testing.assert_array_equal(found.weights[component][name].load(), tensor.load(), name)
+
+
+def test_a_projection_by_transformers_name_is_not_transposed(tmp_path: Path) -> None:
+    """As diffusers' script for single files wrote it until 2024."""
+    pipeline = xl_checkpoints.write(tmp_path / "folder", single=True)
+    path = xl_checkpoints.write_single_file(tmp_path / "one.safetensors", pipeline)
+    tensors, key = load_file(path), f"{xl_checkpoints.SECOND}text_projection"
+    wanted = open_checkpoint(path)
+    tensors[f"{key}.weight"] = tensors.pop(key).T
+    require_same(open_checkpoint(save(tmp_path / "other.safetensors", tensors)), wanted)
 
 
 FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from msd.conversion.schedule import other_noise
 from msd.conversion.sources.added_tokens import read_tokenizer
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadCheckpoint, BadConfig
@@ -118,6 +119,9 @@ def _of_images(checkpoint: Checkpoint, components: Iterable[str]) -> Iterator[st
 
 
 def _of_steps(checkpoint: Checkpoint, steps: int) -> Iterator[str]:
+    if objection := other_noise(checkpoint.scheduler):
+        yield objection
+        return
     try:
         name_of(checkpoint.scheduler)
     except BadConfig as problem:

@@ -101,17 +101,25 @@ def scheduler_config(config: Mapping[str, Any], choice: str | None) -> dict[str,
     """
     if choice is None:
         return dict(config)
-    if own := OTHER_NOISE.match(str(config.get("_class_name"))):
-        raise BadConfig(
-            f"the checkpoint's scheduler is {own.string}: its U-Net was trained with the noise of"
-            f" {OTHER_NOISE_OF[own[1]]}, which no scheduler here follows: --scheduler cannot replace it"
-        )
+    if objection := other_noise(config):
+        raise BadConfig(objection)
     spelled, _, settings = choice.partition(":")
     name, scale = parse_name(spelled)
     classes = {ours: theirs for theirs, ours in BY_CLASS.items()}
     chosen = {**config, "_class_name": classes[name], **scale, **_settings(name, settings)}
     make_scheduler(chosen)
     return chosen
+
+
+def other_noise(config: Mapping[str, Any]) -> str | None:
+    """Return a clause on a scheduler whose U-Net was trained with noise of another kind, None for others."""
+    own = OTHER_NOISE.match(str(config.get("_class_name")))
+    if own is None:
+        return None
+    return (
+        f"the checkpoint's scheduler is {own.string}: its U-Net was trained with the noise of"
+        f" {OTHER_NOISE_OF[own[1]]}, which no scheduler here follows: --scheduler cannot replace it"
+    )
 
 
 def image_defaults(config: Mapping[str, Any], takes_guidance: bool) -> ImageDefaults:

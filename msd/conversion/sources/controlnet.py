@@ -34,8 +34,12 @@ KINDS = "a folder of diffusers' ControlNetModel, or a file with one"
 EMBEDDING = "controlnet_cond_embedding"
 ZERO_CONVOLUTIONS = "controlnet_down_blocks.", "controlnet_mid_block."
 """The layers that give a ControlNet's residuals; zeros until it is trained (arXiv 2302.05543)."""
-LORA = "lora_controlnet"
-"""A tensor of Stability AI's Control-LoRA, which holds changes of the U-Net's weights."""
+OTHERS = {
+    "lora_controlnet": "is a Control-LoRA",
+    "difference": "is a ControlNet less a U-Net's weights, as its key difference says",
+    "task_embedding": "is a ControlNet-Union",
+}
+"""What ControlNets of other kinds are, by a tensor that only these have."""
 
 
 def parse(text: str) -> tuple[Path, str | None]:
@@ -165,14 +169,14 @@ def _opened(path: Path, part: Part) -> _ControlNet:
         tensors, settings = _named_by_diffusers(path), config_beside(path, part)
         return _ControlNet(settings, tensors, (*([path.with_name(CONFIG)] if settings else []), path))
     settings, stored, files = network_in(path, "controlnet", part.stem)
+    _refuse_others(path, stored.tensors)
     return _ControlNet(settings, stored.tensors, files, stored.remark)
 
 
 def _named_by_diffusers(path: Path) -> Mapping[str, Weights]:
     """Return the tensors of a file; one that holds a whole model has more than the ControlNet's."""
     tensors = read_contents(path).tensors
-    if LORA in tensors:
-        raise BadCheckpoint(f"{path} is a Control-LoRA, which is not supported; give {KINDS}")
+    _refuse_others(path, tensors)
     require_equal_without(str(path), tensors, [WRAPPER])
     for prefix in (WRAPPER, ""):
         if f"{prefix}{HINT}.0.weight" in tensors:
@@ -180,6 +184,12 @@ def _named_by_diffusers(path: Path) -> Mapping[str, Weights]:
     if f"{EMBEDDING}.conv_in.weight" not in tensors:
         raise BadCheckpoint(f"{path} is no ControlNet; give {KINDS}")
     return tensors
+
+
+def _refuse_others(path: Path, tensors: Mapping[str, Weights]) -> None:
+    for name, what in OTHERS.items():
+        if name in tensors:
+            raise BadCheckpoint(f"{path} {what}, which is not supported; give {KINDS}")
 
 
 def _config_by_shapes(where: str, tensors: Mapping[str, Weights], unet: UNetConfig) -> ControlNetConfig:

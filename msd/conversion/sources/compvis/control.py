@@ -5,6 +5,7 @@ https://github.com/lllyasviel/ControlNet, cldm/cldm.py (Apache 2.0).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from msd.conversion.sources.compvis.part import NetworkTensors
@@ -13,6 +14,7 @@ from msd.graph.ir.weights import Weights
 
 WRAPPER = "control_model."
 HINT, ZERO, MIDDLE = "input_hint_block", "zero_convs", "middle_block_out"
+HINT_LAYER = re.compile(rf"{HINT}\.(\d{{1,4}})\.")
 
 
 def control_tensors(part: NetworkTensors) -> dict[str, Weights]:
@@ -28,7 +30,11 @@ def control_tensors(part: NetworkTensors) -> dict[str, Weights]:
 def _own_places(part: NetworkTensors) -> Iterator[tuple[str, str]]:
     """Yield the name of each layer that a U-Net does not have, and its name in diffusers."""
     embedding = "controlnet_cond_embedding"
-    numbers = {int(words[1]) for name in part.tensors if (words := name.split("."))[0] == HINT}
+    numbers = {int(match[1]) for name in part.tensors if (match := HINT_LAYER.match(name))}
+    if len(numbers) < 2:
+        raise part.wrong(
+            f"has {len(numbers)} layers in {part.prefix}{HINT}, and a ControlNet has at least two there"
+        )
     first, *between, last = sorted(numbers)
     yield f"{HINT}.{first}", f"{embedding}.conv_in"
     yield from ((f"{HINT}.{number}", f"{embedding}.blocks.{i}") for i, number in enumerate(between))

@@ -19,7 +19,17 @@ OTHER_CONDITIONS = r"(model\.diffusion_model\.)?label_emb\."
 KINDS = (
     (LORA, "is a LoRA, not a checkpoint; give the checkpoint, and this file with --lora"),
     (r"(model\.diffusion_model\.)?joint_blocks\.", f"is a Stable Diffusion 3, and {ONLY}"),
-    (r"(model\.diffusion_model\.)?(double|single)_blocks\.", f"is a Flux, and {ONLY}"),
+    (
+        r"(model\.diffusion_model\.)?(double|single)_blocks\.|single_transformer_blocks\.",
+        f"is a Flux, and {ONLY}",
+    ),
+    (r"(model\.diffusion_model\.)?(clip_txt|effnet)_mapper\.", f"is a Stable Cascade, and {ONLY}"),
+    (
+        r"(model\.(diffusion_model\.)?)?(blocks|transformer_blocks|double_layers|single_layers)\.\d"
+        r"|model\.diffusion_model\.layers\.\d",
+        f"is a diffusion transformer, as PixArt, AuraFlow and Wan are, and {ONLY}",
+    ),
+    (r"conditioner\.embedders\.0\.open_clip\.", f"is a Stable Video Diffusion, and {ONLY}"),
     (
         r"conditioner\.embedders\.0\.model\.",
         "is Stable Diffusion XL's refiner, which goes on where the base ends; give the base",
@@ -28,6 +38,20 @@ KINDS = (
         r"control_model\.|input_hint_block\.|zero_convs\.|controlnet_",
         "is a ControlNet, not a checkpoint; give the checkpoint, and this file with --controlnet",
     ),
+    (
+        r"(emb_params|clip_[lg])\Z|string_to_param\b",
+        "is a textual inversion, not a checkpoint; give the checkpoint, and this file with --embedding",
+    ),
+    (
+        r"(taesd_)?((en|de)coder\.)?\d+\.(conv\.\d\.)?(weight|bias)\Z",
+        "is a tiny autoencoder; give the checkpoint, and this file with --vae or --preview-vae",
+    ),
+    (
+        r"model\.1\.sub\.|RRDB_trunk\.|body\.0\.rdb1\.",
+        "is a network that enlarges images; give the checkpoint, and this file with --upscaler",
+    ),
+    (r"(image_proj|ip_adapter)\.", "is an IP-Adapter, which is not supported"),
+    (r"body\.0\.(block1|resnets|in_conv)\.|adapter\.body\.", "is a T2I-Adapter, which is not supported"),
     (r".*\bmotion_modules\.", f"is an AnimateDiff, and {ONLY}"),
     (
         r"(edm_mean|edm_std|edm_vpred\.\w+)\Z",
@@ -68,8 +92,8 @@ XL_PARTS = {
 }
 BARE = (
     (r"input_blocks\.", "U-Net"),
-    (r"(encoder|decoder)\.", "VAE"),
-    (r"transformer\.|resblocks\.", "text encoder"),
+    (r"(encoder|decoder)\.(conv_in|down|mid|up)\b", "VAE"),
+    (r"transformer\.|resblocks\.|encoder\.block\.", "text encoder"),
 )
 OPTIONS = {"U-Net": "--unet", "VAE": "--vae"}
 """By which options a part replaces that of another checkpoint."""
@@ -90,6 +114,7 @@ def refuse_other_kinds(path: Path, tensors: Mapping[str, Weights], given: Collec
     for pattern, what in KINDS:
         if pattern not in allowed and any(re.match(pattern, name) for name in tensors):
             raise BadCheckpoint(f"{path} {what}")
+    _refuse_other_unets(path, tensors)
     parts = XL_PARTS if xl else PARTS
     missing = [f"{what} ({p}*)" for p, what in parts.items() if not _any(p, tensors)]
     if len(missing) == len(parts):
@@ -108,7 +133,16 @@ def refuse_other_kinds(path: Path, tensors: Mapping[str, Weights], given: Collec
     if lacking:
         names = " and no ".join(f"{what} ({prefix}*)" for prefix, what in lacking.items())
         raise BadCheckpoint(f"{path} has no {names}; {_remedy(lacking)}")
-    channels = tensors.get("model.diffusion_model.input_blocks.0.0.weight")
+
+
+def _refuse_other_unets(path: Path, tensors: Mapping[str, Weights]) -> None:
+    others = [name for name in tensors if name.startswith(UNET)]
+    if others and not _any(f"{UNET}input_blocks.", tensors):
+        raise BadCheckpoint(
+            f"{path} has {others[0]} and no {UNET}input_blocks.*, with which each U-Net of CompVis's begins:"
+            f" it is of another model, and {ONLY}"
+        )
+    channels = tensors.get(f"{UNET}input_blocks.0.0.weight")
     if channels is not None and len(channels.shape) == 4 and channels.shape[1] in CHANNELS:
         raise BadCheckpoint(
             f"{path} has a U-Net of {channels.shape[1]} input channels: it {CHANNELS[channels.shape[1]]}, "

@@ -42,6 +42,8 @@ LAYER = {
     "mlp.c_proj": "mlp.fc2",
 }
 BLOCKS = "transformer.resblocks"
+OPEN_PROJECTION, PROJECTION = "text_projection", "text_projection.weight"
+"""The projection's names in OpenCLIP and in transformers."""
 
 
 def text_part(part: NetworkTensors) -> tuple[NetworkTensors, bool]:
@@ -100,12 +102,23 @@ def projected_text(part: NetworkTensors) -> tuple[NetworkTensors, dict[str, Any]
     Raises BadCheckpoint if it is no OpenCLIP with a projection.
     """
     whole = part.inside("model.")
-    projected = whole.shape("text_projection", 2)[1]
-    tensors = dict(_open_clip(whole, ()))
-    tensors["text_projection.weight"] = whole.tensors["text_projection"].transpose((1, 0))
+    projection = _projection(whole)
+    tensors = {**dict(_open_clip(whole, ())), PROJECTION: projection}
     renamed = NetworkTensors(part.where, OURS, tensors)
-    architecture = {"architectures": ["CLIPTextModelWithProjection"], "projection_dim": projected}
+    architecture = {"architectures": ["CLIPTextModelWithProjection"], "projection_dim": projection.shape[0]}
     return renamed, {**text_settings(renamed, True), **architecture, "eos_token_id": OLD_END}
+
+
+def _projection(part: NetworkTensors) -> Weights:
+    """Return the projection as transformers has it, of which OpenCLIP's own is the transpose.
+
+    Diffusers' script for single files kept transformers' name and order until 2024; ComfyUI reads both too.
+    """
+    if PROJECTION in part.tensors and OPEN_PROJECTION not in part.tensors:
+        part.shape(PROJECTION, 2)
+        return part.tensors[PROJECTION]
+    part.shape(OPEN_PROJECTION, 2)
+    return part.tensors[OPEN_PROJECTION].transpose((1, 0))
 
 
 def _open_clip(part: NetworkTensors, without: Collection[int]) -> Iterator[tuple[str, Weights]]:
