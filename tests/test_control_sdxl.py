@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -53,12 +54,21 @@ def bundle(theirs: Theirs) -> Bundle:
 
 
 @pytest.mark.parametrize(("guess", "guidance"), [(False, 5.0), (True, 5.0), (False, 1.0)])
-def test_images_are_diffusers(
-    guess: bool,
-    guidance: float,
-    bundle: Bundle,
-    theirs: Theirs,
-) -> None:
+def test_images_are_diffusers(guess: bool, guidance: float, bundle: Bundle, theirs: Theirs) -> None:
+    require_diffusers_images(bundle, theirs, "canny", guess, guidance)
+
+
+@pytest.mark.parametrize("attends", [True, False])
+def test_small_ones_are_diffusers(attends: bool, theirs: Theirs, tmp_path: Path) -> None:
+    folder, pipeline, _ = theirs
+    made = controlnets.write_small(tmp_path / "small", pipeline.unet, attends)
+    given = {"recipe": "float32", "controlnets": [(tmp_path / "small", None)]}
+    bundle = msd.convert(folder / "xl", tmp_path / "out", **given)
+    require_diffusers_images(bundle, (folder, pipeline, made), "small", guess=False, guidance=5.0)
+
+
+def require_diffusers_images(bundle: Bundle, theirs: Theirs, name: str, guess: bool, guidance: float) -> None:
+    """Require the latents of diffusers' pipeline, and others without the ControlNet."""
     folder, pipeline, controlnet = theirs
     steered = diffusers.StableDiffusionXLControlNetPipeline(
         **{k: v for k, v in pipeline.components.items() if k not in ("image_encoder", "feature_extractor")},
@@ -89,7 +99,7 @@ def test_images_are_diffusers(
         made = ours.generate(
             "a red dog!",
             negative_prompt="blurry",
-            controls=[Control(name="canny", hint=hint, scale=0.8)],
+            controls=[Control(name=name, hint=hint, scale=0.8)],
             guess=guess,
             **settings,
         )
@@ -108,6 +118,20 @@ def test_a_file_with_the_authors_names_is_the_same_network(theirs: Theirs, tmp_p
     found, usual = (job.checkpoint for job in jobs)
     assert found.configs["controlnet_x"] == usual.configs["controlnet_x"]
     assert {*found.weights["controlnet_x"]} == {*usual.weights["controlnet_x"]}
+
+
+@pytest.mark.parametrize("attends", [True, False])
+def test_a_small_one_without_a_configuration_is_told_by_its_shapes(
+    attends: bool, theirs: Theirs, tmp_path: Path
+) -> None:
+    folder, pipeline, _ = theirs
+    controlnets.write_small(tmp_path / "small", pipeline.unet, attends)
+    alone = shutil.copy(tmp_path / "small/diffusion_pytorch_model.safetensors", tmp_path / "a.safetensors")
+    configs = [
+        open_job(folder / "xl", Settings(rules=(), controlnets=((each, "x"),))).checkpoint.configs
+        for each in (Path(alone), tmp_path / "small")
+    ]
+    assert configs[0]["controlnet_x"] == configs[1]["controlnet_x"]
 
 
 def test_a_controlnet_of_stable_diffusion_1_5_is_refused(theirs: Theirs, tmp_path: Path) -> None:

@@ -7,7 +7,16 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from msd.models import settings
-from msd.models.config import ATTENTION_DOWN, ATTENTION_UP, DOWN_BLOCKS, ControlledUNetConfig, UNetConfig
+from msd.models.config import (
+    ATTENTION_DOWN,
+    ATTENTION_UP,
+    DOWN_BLOCKS,
+    PLAIN_MIDDLE,
+    TRANSFORMERS,
+    ControlledUNetConfig,
+    UNetConfig,
+    UnevenUNetConfig,
+)
 from msd.models.families.control import HINT, MOST_RESIDUALS, SCALE, component_of_control, fused_name
 from msd.models.networks import Size
 from msd.models.trace import InputSpecs
@@ -17,9 +26,19 @@ HINT_CHANNELS = 3
 
 @dataclass(frozen=True)
 class ControlNetConfig(UNetConfig):
-    """The configuration of the U-Net that a ControlNet is half of, and the widths of its hint's layers."""
+    """The configuration of the U-Net that a ControlNet is half of, and the widths of its hint's layers.
+
+    `middle_layers`: its own transformer layers in the middle, 0 for one residual block, as the small ones for
+    SDXL have it.
+    """
 
     hint_widths: tuple[int, ...]
+    middle_layers: int
+
+    @property
+    def middle_depth(self) -> int:
+        """The number of transformer layers in the middle."""
+        return self.middle_layers
 
     @property
     def hint_scale(self) -> int:
@@ -45,11 +64,14 @@ class ControlNetConfig(UNetConfig):
         if isinstance(down, list | tuple):
             shared["up_block_types"] = [MIRRORED.get(str(kind), kind) for kind in down][::-1]
         unet = UNetConfig.from_diffusers({**shared, "_class_name": "UNet2DConditionModel"}, folder)
+        if isinstance(unet, UnevenUNetConfig) and any(len({*level}) > 1 for level in unet.down):
+            read.wrong(TRANSFORMERS, unet.down, "one number for each level was expected")
         if len(unet.residuals(Size(0, 0))) > MOST_RESIDUALS:
             read.wrong("layers_per_block", unet.resnets, f"at most {MOST_RESIDUALS} residuals are supported")
         return ControlNetConfig(
             **{field.name: getattr(unet, field.name) for field in fields(UNetConfig)},
             hint_widths=read.counts("conditioning_embedding_out_channels", (16, 32, 96, 256)),
+            middle_layers=unet.middle_depth,
         )
 
 
@@ -92,7 +114,7 @@ ONLY: dict[str, tuple[Any, ...]] = {
     "conditioning_channels": (HINT_CHANNELS,),
     "controlnet_conditioning_channel_order": ("rgb",),
     "global_pool_conditions": (False,),
-    "mid_block_type": ("UNetMidBlock2DCrossAttn",),
+    "mid_block_type": ("UNetMidBlock2DCrossAttn", PLAIN_MIDDLE),
     "out_channels": (None,),
     "time_cond_proj_dim": (None,),
     "time_embedding_dim": (None,),

@@ -199,25 +199,35 @@ def _config_by_shapes(where: str, tensors: Mapping[str, Weights], unet: UNetConf
     """
     part = NetworkTensors(where, "", tensors)
     levels = [part.inside(f"down_blocks.{i}.") for i in range(part.count("down_blocks"))]
-    middle = part.inside("mid_block.").inside("attentions.0.")
-    attentions = [level.inside("attentions.0.") for level in levels]
-    projection = middle.tensors.get("proj_in.weight")
+    attends = tuple(level.has("attentions") for level in levels)
     known: dict[str, Any] = {
         "in_channels": part.shape("conv_in.weight", 4)[1],
         "channels": tuple(level.shape("resnets.0.conv1.weight", 4)[0] for level in levels),
         "resnets": tuple(level.count("resnets") for level in levels),
-        "down_attention": tuple(level.has("attentions") for level in levels),
-        "transformers": tuple(
-            max(1, each.count("transformer_blocks")) for each in (*attentions[:-1], middle)
-        ),
-        "context_width": middle.shape("transformer_blocks.0.attn2.to_k.weight", 2)[1],
-        "linear_projection": projection is not None and len(projection.shape) == 2,
+        "down_attention": attends,
+        "up_attention": attends,  # a ControlNet has no way up: as its config.json is read
         "added": _added(part, unet),
         "guidance_width": None,
         "middle": True,
         "hint_widths": tuple(_hint_widths(part.inside(f"{EMBEDDING}."))),
     }
+    known |= _attention(part.inside("mid_block."), levels, unet)
     return ControlNetConfig(**{f.name: getattr(unet, f.name) for f in fields(UNetConfig)} | known)
+
+
+def _attention(middle: NetworkTensors, levels: Sequence[NetworkTensors], unet: UNetConfig) -> dict[str, Any]:
+    """Return the settings of a ControlNet's transformer layers; the middle and levels may have none."""
+    own, *others = (block.inside("attentions.0.") for block in (middle, *levels))
+    some = next((block for block in (own, *others[::-1]) if block.tensors), None)
+    projection = some.tensors.get("proj_in.weight") if some else None
+    width = some.shape("transformer_blocks.0.attn2.to_k.weight", 2)[1] if some else unet.context_width
+    deepest = own if own.tensors else others[-1]
+    return {
+        "transformers": tuple(max(1, each.count("transformer_blocks")) for each in (*others[:-1], deepest)),
+        "middle_layers": own.count("transformer_blocks"),
+        "context_width": width,
+        "linear_projection": len(projection.shape) == 2 if projection else unet.linear_projection,
+    }
 
 
 def _added(part: NetworkTensors, unet: UNetConfig) -> AddedWidths | None:
