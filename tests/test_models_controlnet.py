@@ -11,6 +11,7 @@ import torch
 
 from msd.conversion.sources.binding import bind
 from msd.conversion.sources.weight_file import read_contents
+from msd.errors import BadCheckpoint
 from msd.graph.parity import psnr
 from msd.models.config import ControlledUNetConfig, UNetConfig
 from msd.models.control_config import ControlNetConfig
@@ -115,3 +116,16 @@ def test_a_scale_of_zero_makes_zeros(steered: Steered, tmp_path: Path) -> None:
     model = loaded(controlnet(steered.config, steered.size, "c"), tmp_path)
     made = model({**steered.given, "scale": np.zeros_like(steered.given["scale"])})
     assert not any(np.any(np.asarray(each)) for each in made.values())
+
+
+def test_blocks_that_differ_within_a_level_are_refused() -> None:
+    torch.manual_seed(0)
+    unet = diffusers.UNet2DConditionModel(**checkpoints.TINY["unet"])
+    config = dict(controlnets.make(unet, 1, **controlnets.OF_TINY).config)
+    uneven = {
+        "layers_per_block": 2,
+        "transformer_layers_per_block": [[2, 1], [1, 1]],
+        "reverse_transformer_layers_per_block": [[1, 1, 1], [1, 1, 1]],
+    }
+    with pytest.raises(BadCheckpoint, match=r"transformer_layers_per_block.*one number for each level"):
+        ControlNetConfig.from_diffusers({**config, **uneven}, "controlnet")
