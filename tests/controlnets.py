@@ -17,24 +17,16 @@ OF_TINY = {"conditioning_embedding_out_channels": (6, 10)}
 OF_SD15 = {"conditioning_embedding_out_channels": (8, 12, 16, 20)}
 """Of `tests.checkpoints.SD15` and `SD21`, with eight."""
 
-SHARED = (
-    *(
-        "block_out_channels",
-        "layers_per_block",
-        "norm_num_groups",
-        "cross_attention_dim",
-        "attention_head_dim",
-    ),
-    *("addition_embed_type", "addition_time_embed_dim", "projection_class_embeddings_input_dim"),
-    "use_linear_projection",
-)
-"""What a ControlNet's configuration has of a U-Net's."""
-
 
 def make(unet: diffusers.UNet2DConditionModel, seed: int, **changes: Any) -> diffusers.ControlNetModel:
     """Return a ControlNet of a U-Net with random weights, none of which is 0."""
     torch.manual_seed(seed)
     made = diffusers.ControlNetModel.from_unet(unet, load_weights_from_unet=False, **changes)
+    return _trained(made)
+
+
+def _trained(made: diffusers.ControlNetModel) -> diffusers.ControlNetModel:
+    """Return a ControlNet with other random weights, as those of a new one are partly 0."""
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.05)
@@ -57,21 +49,16 @@ def write_small(
 
     It `attends` on the last level or nowhere.
     """
-    levels = len(unet.config.block_out_channels)
-    last = "CrossAttnDownBlock2D" if attends else "DownBlock2D"
-    known = {key: value for key, value in unet.config.items() if key in SHARED}
     torch.manual_seed(3)
-    made = diffusers.ControlNetModel(
-        **known,
-        **OF_TINY,
-        down_block_types=(*["DownBlock2D"] * (levels - 1), last),
-        mid_block_type="UNetMidBlock2D",
-        transformer_layers_per_block=[0] * (levels - 1) + [int(attends)],
-    )
-    with torch.no_grad():
-        for parameter in made.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.05)
-    made.eval().save_pretrained(folder)
+    usual = diffusers.ControlNetModel.from_unet(unet, load_weights_from_unet=False, **OF_TINY).config
+    plain = len(usual["block_out_channels"]) - 1
+    changes = {
+        "down_block_types": [*["DownBlock2D"] * plain, "CrossAttnDownBlock2D" if attends else "DownBlock2D"],
+        "mid_block_type": "UNetMidBlock2D",
+        "transformer_layers_per_block": [*[0] * plain, int(attends)],
+    }
+    made = _trained(diffusers.ControlNetModel.from_config({**usual, **changes}))
+    made.save_pretrained(folder)
     return made
 
 

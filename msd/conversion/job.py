@@ -246,8 +246,7 @@ def _require_whole(job: Job) -> None:
 
 
 def _require_bound(job: Job) -> None:
-    """Refuse an interface for components that the model lacks, that are rounded by msd's own inputs, or that
-    take others."""
+    """Refuse an interface for components that the model lacks, that msd rounds, or that take other inputs."""
     interface = job.settings.interface
     if interface is None:
         return

@@ -40,9 +40,8 @@ def answer(request: GenerateImage) -> Done:
     """Generate an image; `seconds` run from the prompt to the image, the output `steps` has each step's."""
     bundle = open_bundle(request.folder)
     engine = request.backend, request.threads, request.precision, request.float_weights
-    find_backend(request.backend).prepare(
-        Conditions(gpu_api=request.gpu_api)
-    )  # slow the first time, so before the clock starts
+    # Slow the first time, so before the clock starts.
+    find_backend(request.backend).prepare(Conditions(gpu_api=request.gpu_api))
     steps: list[float] = []
     start = perf_counter()
     with Pipeline(bundle, *engine, execution=request.execution, gpu_api=request.gpu_api) as pipeline:
