@@ -45,7 +45,7 @@ def write(
 def write_small(
     folder: Path, unet: diffusers.UNet2DConditionModel, attends: bool
 ) -> diffusers.ControlNetModel:
-    """Write a ControlNet as the small and the mid ones for SDXL are: its middle is one residual block.
+    """Write a ControlNet whose middle is one residual block, as diffusers allows it.
 
     It `attends` on the last level or nowhere.
     """
