@@ -57,6 +57,15 @@ def test_few_columns(outputs: int, stored: Stored) -> None:
     assert _snr(made) > 100
 
 
+@pytest.mark.parametrize(("outputs", "groups"), [(1, 3), (3, 3), (8, 5)])
+def test_threads_have_several_pixels_of_a_large_image(outputs: int, groups: int) -> None:
+    gpu = Gpu(enough_workgroups=4)
+    made = case((1, 11, 13, 36), outputs, (3, 3), (1, 1), (1, 1, 1, 1), extras="scale bias residual")
+    assert few_columns(made.op, Gpu(enough_workgroups=100)).groups[0] == 9
+    assert few_columns(made.op, gpu).groups[0] == groups
+    assert _snr(made, gpu) > 100
+
+
 def test_nine_columns_are_many() -> None:
     made = case((1, 5, 7, 36), 9, (3, 3), pad=(1, 1, 1, 1))
     assert "columns" not in _name(made)
