@@ -27,17 +27,13 @@ from tests.app_bundles import write_app
 from tests.costs import Stopwatch, longest_first, read_costs
 from tests.deadline import count_left_out, require_time
 from tests.deliveries import Deliveries, export_all
+from tests.garbage import collect_seldom, pass_over_the_past
 from tests.jvm import Jvm, start
 from tests.selection import Part, Selection, changed_files, joining, read_table
 from tests.shared import shared_folder, shared_root
 from tests.stand_in import write_bundle
 
-SELDOM = 100_000, 20, 20
-"""Garbage is collected rarely: each collection looks at all that torch and TensorFlow hold."""
-MANY = 100
-"""So many new modules are a library, which collections need not look at."""
 SELECTION = pytest.StashKey[Selection]()
-LOADED = pytest.StashKey[int]()
 GOLDEN = Path(__file__).parent / "golden"
 
 # Tests never time anything: a machine may be busy.
@@ -72,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Stopwatch())
     load_triton()  # tests open GPUs in a process that imports diffusers later
     if is_worker(config):
-        gc.set_threshold(*SELDOM)
+        collect_seldom()
 
 
 def select(config: pytest.Config) -> Selection:
@@ -98,17 +94,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """
     require_time()
     if is_worker(item.config):
-        pass_over_libraries(item.config)
+        pass_over_the_past()
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
-
-
-def pass_over_libraries(config: pytest.Config) -> None:
-    """Let collections of garbage pass over what TensorFlow and torch hold, which takes a second."""
-    if len(sys.modules) >= config.stash.get(LOADED, 0) + MANY:
-        config.stash[LOADED] = len(sys.modules)
-        gc.collect()
-        gc.freeze()
 
 
 def pytest_sessionfinish() -> None:

@@ -14,6 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from msd.conversion.collector import OWN, collect_on_request
+from tests.garbage import count_frozen
 
 
 class Link:
@@ -30,8 +31,9 @@ def cycle() -> weakref.ref[Link]:
 
 
 @pytest.fixture(autouse=True)
-def _collector() -> Iterator[None]:
-    was_enabled, was_frozen = gc.isenabled(), gc.get_freeze_count() > OWN
+def _collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(gc, "get_freeze_count", count_frozen)
+    was_enabled, was_frozen = gc.isenabled(), count_frozen() > OWN
     gc.disable()
     gc.unfreeze()
     yield
