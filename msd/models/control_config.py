@@ -28,16 +28,16 @@ HINT_CHANNELS = 3
 class ControlNetConfig(UNetConfig):
     """The configuration of the U-Net that a ControlNet is half of, and the widths of its hint's layers.
 
-    `middle_layers`: its own transformer layers in the middle, 0 for one residual block, as the small ones for
-    SDXL have it.
+    `middle_layers`: its own transformer layers in the middle, None where it is one residual block (diffusers'
+    UNetMidBlock2D).
     """
 
     hint_widths: tuple[int, ...]
-    middle_layers: int
+    middle_layers: int | None
 
     @property
-    def middle_depth(self) -> int:
-        """The number of transformer layers in the middle."""
+    def middle_depth(self) -> int | None:
+        """The number of transformer layers in the middle; None where it is one residual block."""
         return self.middle_layers
 
     @property
