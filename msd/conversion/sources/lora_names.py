@@ -70,7 +70,7 @@ TEXT_PREFIXES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """What stands before the names of a text encoder's layers, by family and component."""
 
-KOHYA = {
+KOHYA: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     STABLE_DIFFUSION.name: {"text_encoder": ("lora_te_", "lora_te1_")},
     STABLE_DIFFUSION_XL.name: {"text_encoder": ("lora_te1_",), "text_encoder_2": ("lora_te2_",)},
 }
