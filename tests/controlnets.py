@@ -57,7 +57,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "no layers in the middle": {"down_block_types": [PLAIN] * 3, "transformer_layers_per_block": [0] * 3},
     "no layers on a level": {
         "down_block_types": [PLAIN, ATTENDING, ATTENDING],
-        "transformer_layers_per_block": [0, 0, 1],
+        "transformer_layers_per_block": [0, [0, 0], [1, 1]],
     },
 }
 """What makes a ControlNet of three levels smaller, by its configuration."""
