@@ -66,6 +66,7 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
     tokenizers = {name: _tokenizer(folder / name) for name in family.tokenizers}
     distilled = _distillation(folder)
     scheduler, chosen = _scheduler(folder)
+    said = (*sized, *chosen, *_controls_beside(folder))
     return Checkpoint(
         kind="diffusers",
         name=folder.absolute().name,
@@ -87,12 +88,7 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
         weight_files={
             name: tuple(_inside(folder, path) for path in each.files) for name, each in stored.items()
         },
-        remarks=(
-            *dict.fromkeys(each.remark for each in stored.values() if each.remark),
-            *sized,
-            *chosen,
-            *_controls_beside(folder),
-        ),
+        remarks=(*dict.fromkeys(each.remark for each in stored.values() if each.remark), *said),
     )
 
 
