@@ -42,22 +42,32 @@ def write(
     return made
 
 
-def write_small(
-    folder: Path, unet: diffusers.UNet2DConditionModel, attends: bool
-) -> diffusers.ControlNetModel:
-    """Write a ControlNet whose middle is one residual block, as diffusers allows it.
+PLAIN, ATTENDING = "DownBlock2D", "CrossAttnDownBlock2D"
+SMALL: dict[str, dict[str, Any]] = {
+    "a plain middle": {
+        "down_block_types": [PLAIN, PLAIN, ATTENDING],
+        "mid_block_type": "UNetMidBlock2D",
+        "transformer_layers_per_block": [0, 0, 1],
+    },
+    "no attention": {
+        "down_block_types": [PLAIN] * 3,
+        "mid_block_type": "UNetMidBlock2D",
+        "transformer_layers_per_block": 0,
+    },
+    "no layers in the middle": {"down_block_types": [PLAIN] * 3, "transformer_layers_per_block": [0] * 3},
+    "no layers on a level": {
+        "down_block_types": [PLAIN, ATTENDING, ATTENDING],
+        "transformer_layers_per_block": [0, [0, 0], [1, 1]],
+    },
+}
+"""What makes a ControlNet of three levels smaller, by its configuration."""
 
-    It `attends` on the last level or nowhere.
-    """
+
+def write_small(folder: Path, unet: diffusers.UNet2DConditionModel, kind: str) -> diffusers.ControlNetModel:
+    """Write one of the `SMALL` ControlNets; return it."""
     torch.manual_seed(3)
     usual = diffusers.ControlNetModel.from_unet(unet, load_weights_from_unet=False, **OF_TINY).config
-    plain = len(usual["block_out_channels"]) - 1
-    changes = {
-        "down_block_types": [*["DownBlock2D"] * plain, "CrossAttnDownBlock2D" if attends else "DownBlock2D"],
-        "mid_block_type": "UNetMidBlock2D",
-        "transformer_layers_per_block": [*[0] * plain, int(attends)],
-    }
-    made = _trained(diffusers.ControlNetModel.from_config({**usual, **changes}))
+    made = _trained(diffusers.ControlNetModel.from_config({**usual, **SMALL[kind]}))
     made.save_pretrained(folder)
     return made
 

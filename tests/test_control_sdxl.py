@@ -29,7 +29,7 @@ from tests.late import diffusers
 HEIGHT, WIDTH = 16, 24
 START = noise(4, (1, HEIGHT // 2, WIDTH // 2, 4))
 STEPS = 4
-
+SMALL = [*controlnets.SMALL]
 
 Theirs: TypeAlias = "tuple[Path, diffusers.StableDiffusionXLPipeline, diffusers.ControlNetModel]"
 
@@ -58,11 +58,11 @@ def test_images_are_diffusers(guess: bool, guidance: float, bundle: Bundle, thei
     require_diffusers_images(bundle, theirs, "canny", guess, guidance)
 
 
-@pytest.mark.parametrize("attends", [True, False])
-def test_small_ones_are_diffusers(attends: bool, theirs: Theirs, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "fused"), [*((kind, False) for kind in SMALL), (SMALL[-1], True)])
+def test_small_ones_are_diffusers(kind: str, fused: bool, theirs: Theirs, tmp_path: Path) -> None:
     folder, pipeline, _ = theirs
-    made = controlnets.write_small(tmp_path / "small", pipeline.unet, attends)
-    given = {"recipe": "float32", "controlnets": [(tmp_path / "small", None)]}
+    made = controlnets.write_small(tmp_path / "small", pipeline.unet, kind)
+    given = {"recipe": "float32", "controlnets": [(tmp_path / "small", None)], "fuse_control": fused}
     bundle = msd.convert(folder / "xl", tmp_path / "out", **given)
     require_diffusers_images(bundle, (folder, pipeline, made), "small", guess=False, guidance=5.0)
 
@@ -120,18 +120,24 @@ def test_a_file_with_the_authors_names_is_the_same_network(theirs: Theirs, tmp_p
     assert {*found.weights["controlnet_x"]} == {*usual.weights["controlnet_x"]}
 
 
-@pytest.mark.parametrize("attends", [True, False])
+@pytest.mark.parametrize("kind", SMALL)
+@pytest.mark.parametrize("layout", ["authors", "diffusers"])
 def test_a_small_one_without_a_configuration_is_told_by_its_shapes(
-    attends: bool, theirs: Theirs, tmp_path: Path
+    kind: str, layout: str, theirs: Theirs, tmp_path: Path
 ) -> None:
     folder, pipeline, _ = theirs
-    controlnets.write_small(tmp_path / "small", pipeline.unet, attends)
-    alone = shutil.copy(tmp_path / "small/diffusion_pytorch_model.safetensors", tmp_path / "a.safetensors")
-    configs = [
-        open_job(folder / "xl", Settings(rules=(), controlnets=((each, "x"),))).checkpoint.configs
-        for each in (Path(alone), tmp_path / "small")
-    ]
-    assert configs[0]["controlnet_x"] == configs[1]["controlnet_x"]
+    made = controlnets.write_small(tmp_path / "small", pipeline.unet, kind)
+    alone = tmp_path / "alone.safetensors"
+    if layout == "authors":
+        controlnets.write_file(alone, made)
+    else:
+        shutil.copy(tmp_path / "small/diffusion_pytorch_model.safetensors", alone)
+    found, usual = (
+        open_job(folder / "xl", Settings(rules=(), controlnets=((each, "x"),))).checkpoint
+        for each in (alone, tmp_path / "small")
+    )
+    assert found.configs["controlnet_x"] == usual.configs["controlnet_x"]
+    assert {*found.weights["controlnet_x"]} == {*usual.weights["controlnet_x"]}
 
 
 def test_a_controlnet_of_stable_diffusion_1_5_is_refused(theirs: Theirs, tmp_path: Path) -> None:

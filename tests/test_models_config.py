@@ -154,9 +154,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("unet", {"layers_per_block": 10**9}, "an integer from 1 to 16 was expected"),
     ("unet", {"layers_per_block": True}, "an integer from 1 to 16 was expected"),
     ("unet", {"transformer_layers_per_block": [[1], 1, 1, 1]}, "so that the way up must be given"),
-    ("unet", {"transformer_layers_per_block": [1, 1, 1, 0]}, "an integer from 1 to 16 was expected"),
-    ("unet", {"transformer_layers_per_block": [0, 1, 1, 1]}, "an integer from 1 to 16 was expected"),
-    ("unet", {"transformer_layers_per_block": 0}, "an integer from 1 to 16 was expected"),
+    ("unet", {"transformer_layers_per_block": [1, 1, 1, -1]}, "an integer from 0 to 16 was expected"),
+    ("unet", {"transformer_layers_per_block": 17}, "an integer from 0 to 16 was expected"),
+    ("unet", {"transformer_layers_per_block": False}, "an integer from 0 to 16 was expected"),
     (
         "unet",
         {"reverse_transformer_layers_per_block": 1},

@@ -122,10 +122,6 @@ def test_blocks_that_differ_within_a_level_are_refused() -> None:
     torch.manual_seed(0)
     unet = diffusers.UNet2DConditionModel(**checkpoints.TINY["unet"])
     config = dict(controlnets.make(unet, 1, **controlnets.OF_TINY).config)
-    uneven = {
-        "layers_per_block": 2,
-        "transformer_layers_per_block": [[2, 1], [1, 1]],
-        "reverse_transformer_layers_per_block": [[1, 1, 1], [1, 1, 1]],
-    }
+    uneven = {"layers_per_block": 2, "transformer_layers_per_block": [[2, 1], [1, 1]]}
     with pytest.raises(BadCheckpoint, match=r"transformer_layers_per_block.*one number for each level"):
         ControlNetConfig.from_diffusers({**config, **uneven}, "controlnet")

@@ -26,6 +26,11 @@ CASES = {
     "velocity": (checkpoints.VELOCITY, 1, 1.0),
     "inpainting": (checkpoints.INPAINTING, 2, 1.0),
     "shallow": (checkpoints.SHALLOW, 1, 1.0),
+    "no layers": (
+        checkpoints.vary(checkpoints.SD15, unet={"transformer_layers_per_block": [0, 2, 1, 0]}),
+        1,
+        1.0,
+    ),
 }
 """Configuration, batch, and scale of the weights."""
 ENOUGH = 100.0

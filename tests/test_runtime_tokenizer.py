@@ -162,6 +162,21 @@ def test_refuses_a_tokenizer_of_another_kind(tmp_path: Path) -> None:
         open_tokenizer(tmp_path)
 
 
+@pytest.mark.parametrize("key", ["padding_side", "truncation_side"])
+def test_refuses_padding_and_cuts_on_the_left(key: str, tmp_path: Path) -> None:
+    from transformers import CLIPTokenizer
+
+    left, right = (write_tokenizer(tmp_path / side, {**SD15, key: side}) for side in ("left", "right"))
+    text = {"padding_side": "a dog", "truncation_side": f"a {'dog ' * 80}"}[key]
+    ids = [
+        CLIPTokenizer.from_pretrained(folder)(text, padding="max_length", truncation=True)["input_ids"]
+        for folder in (left, right)
+    ]
+    assert open_tokenizer(right).encode(text).tolist() == ids[1] != ids[0]
+    with pytest.raises(BadBundle, match=f"{key} is 'left'; only 'right' is supported"):
+        open_tokenizer(left)
+
+
 def test_refuses_a_merge_of_one_symbol(tmp_path: Path) -> None:
     folder = write_tokenizer(tmp_path)
     with (folder / "merges.txt").open("a") as merges:

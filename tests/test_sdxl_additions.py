@@ -17,7 +17,7 @@ import msd
 from msd.bundle import open_bundle
 from msd.conversion.job import open_job
 from msd.conversion.settings import Settings
-from msd.conversion.sources.embedding import add
+from msd.conversion.sources.embedding import TABLE, add
 from msd.conversion.sources.formats import open_checkpoint
 from msd.conversion.sources.lora import merge
 from msd.errors import BadCheckpoint, BadConfig
@@ -209,9 +209,25 @@ def test_the_pooled_vector_of_a_textual_inversion_in_a_single_file_is_diffusers_
         assert psnr(expected, found["text_embeds"]) >= 75, source
 
 
+def test_names_may_count_the_encoders(
+    theirs: tuple[Path, diffusers.StableDiffusionXLPipeline], tmp_path: Path
+) -> None:
+    """As pivotal tuning writes them, whose files end in .pti too."""
+    usual = inversion(tmp_path / "usual.safetensors", clip_g=(2, 32), clip_l=(2, 48))
+    names = {"clip_l": "text_encoders_0", "clip_g": "text_encoders_1"}
+    save_file({names[name]: each for name, each in load_file(usual).items()}, tmp_path / "counted.pti")
+    found, wanted = (
+        add(open_checkpoint(theirs[0]), [(path, "<cat>")]).weights
+        for path in (tmp_path / "counted.pti", usual)
+    )
+    for encoder in ("text_encoder", "text_encoder_2"):
+        np.testing.assert_array_equal(found[encoder][TABLE].load(), wanted[encoder][TABLE].load())
+
+
 @pytest.mark.parametrize(
     ("vectors", "message"),
     [
+        ({"text_encoders_0": (1, 48)}, "for 2 text encoders: it has text_encoders_0, and clip_l and clip_g"),
         (
             {"clip_l": (1, 48)},
             r"for 2 text encoders: it has clip_l, and clip_l and clip_g were .* XL",

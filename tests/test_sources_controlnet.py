@@ -270,6 +270,30 @@ def test_a_controlnet_of_another_kind_is_refused(
             opened(folder, (given, None))
 
 
+@pytest.mark.parametrize("image", ["", "Img2Img", "Inpaint"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_whole_pipeline_has_its_controlnets_beside(
+    image: str, count: int, folder: Path, canny: diffusers.ControlNetModel, tmp_path: Path
+) -> None:
+    base = diffusers.StableDiffusionPipeline.from_pretrained(folder / "sd15", safety_checker=None)
+    control = canny if count == 1 else diffusers.MultiControlNetModel([canny] * count)
+    kind = getattr(diffusers, f"StableDiffusionControlNet{image}Pipeline")
+    kind(**base.components, controlnet=control, requires_safety_checker=False).save_pretrained(tmp_path)
+    plain, usual = (open_job(each, Settings(rules=())) for each in (tmp_path, folder / "sd15"))
+    assert plain.checkpoint.configs == usual.checkpoint.configs
+    names = "controlnet and controlnet_1" if count == 2 else "controlnet"
+    given = tmp_path / "controlnet"
+    said = f"of {tmp_path}'s {names}, those are converted that are given, as by --controlnet {given}"
+    assert said in plain.checkpoint.remarks
+    steered = open_job(tmp_path, Settings(rules=(), controlnets=((given, None),)))
+    assert {*steered.checkpoint.weights["controlnet_controlnet"]} == {*canny.state_dict()}
+    if count == 2:
+        with pytest.raises(BadCheckpoint, match="has controlnet and controlnet_1; give one of these folders"):
+            opened(folder, (tmp_path, None))
+    else:
+        assert "controlnet_x" in opened(folder, (tmp_path, "x")).checkpoint.weights
+
+
 def test_a_hint_of_one_layer_is_refused(
     folder: Path, canny: diffusers.ControlNetModel, tmp_path: Path
 ) -> None:

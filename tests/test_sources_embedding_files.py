@@ -155,6 +155,10 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda path: torch.save({"clip_g": VECTORS, "clip_l": VECTORS}, path),
         "is a textual inversion for Stable Diffusion XL or 3: it has clip_g",
     ),
+    "SDXL, counted": (
+        lambda path: torch.save({"text_encoders_0": VECTORS, "text_encoders_1": VECTORS}, path),
+        "is a textual inversion for Stable Diffusion XL or 3: it has text_encoders_1",
+    ),
     "a hypernetwork": (
         lambda path: torch.save({320: (torch.nn.Linear(3, 2).state_dict(),) * 2, "step": 3}, path),
         "is no textual inversion: it has 2 tensors (320.0.bias, 320.0.weight)",

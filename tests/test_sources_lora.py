@@ -48,12 +48,20 @@ def require_equal(tiny: Tiny, found: Checkpoint, wanted: dict[str, dict[str, Any
     return changed
 
 
+def with_numbers(factors: Factors) -> Tensors:
+    """Return kohya's names with the number of Stable Diffusion XL's first text encoder."""
+    return {name.replace("lora_te_", "lora_te1_"): t for name, t in loras.kohya(factors).items()}
+
+
+NAMINGS = [loras.kohya, with_numbers, loras.compvis, loras.older, loras.peft, loras.oldest]
+
+
 def attention(factors: Factors) -> Factors:
     return {layer: factors[layer] for layer in loras.ATTENTION}
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.7, -1.25])
-@pytest.mark.parametrize("naming", [loras.kohya, loras.compvis, loras.older, loras.peft, loras.oldest])
+@pytest.mark.parametrize("naming", NAMINGS)
 def test_the_weights_are_those_of_diffusers(
     naming: Callable[[Factors], Tensors], scale: float, tiny: Tiny, tmp_path: Path
 ) -> None:

@@ -128,12 +128,11 @@ REFUSED: dict[str, tuple[Tensors, str]] = {
     ),
     "embedding": (other(f"{PEFT}.lora_embedding_A"), "has embeddings of tokens (lora_embedding): it has"),
     "SDXL": (
-        other("lora_te1_text_model_encoder_layers_0_mlp_fc1.lora_up.weight"),
-        "is an adapter of Stable Diffusion XL: it has lora_te1_text_model",
-    ),
-    "SDXL, other half": (
-        other("lora_te2_text_projection.lora_up.weight"),
-        "is an adapter of Stable Diffusion XL",
+        other(
+            "lora_te1_text_model_encoder_layers_0_mlp_fc1.lora_up.weight",
+            "lora_te2_text_projection.lora_up.weight",
+        ),
+        "is an adapter of Stable Diffusion XL: it has lora_te2_text_projection",
     ),
     "SDXL by diffusers": (
         other("text_encoder_2.text_projection.lora_A.weight"),

@@ -149,12 +149,11 @@ class UNetConfig:
             block = f"down_blocks.{level}"
             modules.append(f"{block}.resnets.{resnets - 1}")
             if self.down_attention[level]:
-                last = self.down_depth(level, resnets - 1) - 1
-                modules.append(f"{block}.attentions.{resnets - 1}.transformer_blocks.{last}")
+                depth = self.down_depth(level, resnets - 1)
+                modules.append(_last_of(f"{block}.attentions.{resnets - 1}", depth))
         if self.middle:
-            last = self.middle_depth - 1
-            inside = f"attentions.0.transformer_blocks.{last}" if self.middle_depth else "resnets.0"
-            modules.append(f"mid_block.{inside}")
+            own = self.middle_depth
+            modules.append("mid_block.resnets.0" if own is None else _last_of("mid_block.attentions.0", own))
         return tuple(modules)
 
     def down_depth(self, level: int, block: int) -> int:
@@ -166,8 +165,8 @@ class UNetConfig:
         return self.transformers[level]
 
     @property
-    def middle_depth(self) -> int:
-        """The number of transformer layers in the middle; without any it is one residual block."""
+    def middle_depth(self) -> int | None:
+        """The number of transformer layers in the middle; None where it is one residual block."""
         return self.transformers[-1]
 
     @staticmethod
@@ -191,7 +190,7 @@ class UNetConfig:
         for width, number in zip(channels, heads, strict=True):
             read.require_multiple("block_out_channels", width, "norm_num_groups", groups)
             read.require_multiple("block_out_channels", width, "attention_head_dim", number)
-        kind, depths = _depths(_without_idle(read, down, up[::-1]), levels)
+        kind, depths = _depths(read, down, up[::-1])
         return kind(
             in_channels=read.count("in_channels", 4),
             out_channels=read.count("out_channels", 4),
@@ -243,12 +242,13 @@ class UnevenUNetConfig(UNetConfig):
     """A U-Net whose blocks differ within a level, or whose middle is one residual block, as SSD-1B's.
 
     Gupta et al., "Progressive Knowledge Distillation of Stable Diffusion XL" (2024, arXiv 2401.02677). `down`
-    and `up` have the transformer layers of each level's blocks, and `middle_layers` those of the middle.
+    and `up` have the transformer layers of each level's blocks, and `middle_layers` those of the middle, None
+    where it is one residual block.
     """
 
     down: tuple[tuple[int, ...], ...]
     up: tuple[tuple[int, ...], ...]
-    middle_layers: int
+    middle_layers: int | None
 
     def down_depth(self, level: int, block: int) -> int:
         """Return the number of transformer layers of a level's block on the way down."""
@@ -259,54 +259,54 @@ class UnevenUNetConfig(UNetConfig):
         return self.up[level][block]
 
     @property
-    def middle_depth(self) -> int:
-        """The number of transformer layers in the middle."""
+    def middle_depth(self) -> int | None:
+        """The number of transformer layers in the middle; None where it is one residual block."""
         return self.middle_layers
 
 
-def _without_idle(read: settings.Reader, down: Sequence[bool], up: Sequence[bool]) -> settings.Reader:
-    """Return a reader that finds 1 where a level without attention has 0 transformer layers.
+def _last_of(transformer: str, depth: int) -> str:
+    """Return the last module of a transformer; one without layers only projects its cells, in and out."""
+    return f"{transformer}.transformer_blocks.{depth - 1}" if depth else f"{transformer}.proj_out"
 
-    Nothing reads the numbers of these levels; `down` and `up` tell which levels have attention.
+
+def _depths(
+    read: settings.Reader, down: Sequence[bool], up: Sequence[bool]
+) -> tuple[type[UNetConfig], dict[str, Any]]:
+    """Return the kind of a U-Net by its transformer layers, and the fields that count its layers.
+
+    `down` and `up` tell which levels have attention. Others count as 1, as nothing reads their numbers.
     """
-    idle = [not any(sides) for sides in zip(down, up, strict=True)]
-    idle[-1] &= read.config.get("mid_block_type", "") in (None, PLAIN_MIDDLE)
-    changed = {}
-    for key, levels in ((TRANSFORMERS, idle), (REVERSE_TRANSFORMERS, idle[::-1])):
-        given = read.config.get(key)
-        if isinstance(given, list | tuple) and len(given) == len(idle):
-            zeros = [
-                none and type(each) is int and each == 0 for each, none in zip(given, levels, strict=True)
-            ]
-            changed[key] = [1 if zero else each for each, zero in zip(given, zeros, strict=True)]
-    return settings.Reader(read.component, {**read.config, **changed})
-
-
-def _depths(read: settings.Reader, levels: int) -> tuple[type[UNetConfig], dict[str, Any]]:
-    """Return the kind of a U-Net by its transformer layers, and the fields that count its layers."""
-    most = settings.MOST_LAYERS
+    most, levels, middle = settings.MOST_LAYERS, len(down), read.config.get("mid_block_type", "")
     resnets = read.per_level("layers_per_block", 2, levels, most=most)
     key, reverse = TRANSFORMERS, REVERSE_TRANSFORMERS
     given, upward = read.config.get(key, 1), read.config.get(reverse)
-    is_plain = read.config.get("mid_block_type", "") != PLAIN_MIDDLE
+    used = [any(sides) for sides in zip(down, up, strict=True)]
+    used[-1] |= middle not in (None, PLAIN_MIDDLE)
     nested = isinstance(given, list | tuple) and any(isinstance(each, list | tuple) for each in given)
-    if is_plain and upward is None and not nested:
-        return UNetConfig, {"resnets": resnets, "transformers": read.per_level(key, 1, levels, most=most)}
+    if middle != PLAIN_MIDDLE and upward is None and not nested:
+        counts = read.per_level(key, 1, levels, most=most, least=0)
+        each = tuple(count if attends else 1 for count, attends in zip(counts, used, strict=True))
+        return UNetConfig, {"resnets": resnets, "transformers": each}
     if upward is not None and not isinstance(upward, list | tuple):
         read.wrong(reverse, upward, "a list with one entry for each level was expected")
     if nested and upward is None:
         read.wrong(reverse, None, f"{key} has lists, so that the way up must be given")
-    down, more = read.per_block(key, resnets, most), [count + 1 for count in resnets]
-    up = (
+    below, more = _used(read.per_block(key, resnets, most), used), [count + 1 for count in resnets]
+    above = (
         read.per_block(key, more, most) if upward is None else read.per_block(reverse, more[::-1], most)[::-1]
     )
     return UnevenUNetConfig, {
         "resnets": resnets,
-        "transformers": tuple(each[-1] for each in down),
-        "down": down,
-        "up": up,
-        "middle_layers": down[-1][0] if is_plain else 0,
+        "transformers": tuple(each[-1] for each in below),
+        "down": below,
+        "up": _used(above, used),
+        "middle_layers": None if middle == PLAIN_MIDDLE else below[-1][0],
     }
+
+
+def _used(levels: Sequence[tuple[int, ...]], used: Sequence[bool]) -> tuple[tuple[int, ...], ...]:
+    """Return the counts of each level's blocks, 1 where no attention is."""
+    return tuple(level if attends else (1,) * len(level) for level, attends in zip(levels, used, strict=True))
 
 
 def _added_widths(read: settings.Reader) -> AddedWidths | None:

@@ -12,6 +12,7 @@ from msd.models.config import (
     ATTENTION_UP,
     DOWN_BLOCKS,
     PLAIN_MIDDLE,
+    REVERSE_TRANSFORMERS,
     TRANSFORMERS,
     ControlledUNetConfig,
     UNetConfig,
@@ -28,16 +29,16 @@ HINT_CHANNELS = 3
 class ControlNetConfig(UNetConfig):
     """The configuration of the U-Net that a ControlNet is half of, and the widths of its hint's layers.
 
-    `middle_layers`: its own transformer layers in the middle, 0 for one residual block, as the small ones for
-    SDXL have it.
+    `middle_layers`: its own transformer layers in the middle, None where it is one residual block (diffusers'
+    UNetMidBlock2D).
     """
 
     hint_widths: tuple[int, ...]
-    middle_layers: int
+    middle_layers: int | None
 
     @property
-    def middle_depth(self) -> int:
-        """The number of transformer layers in the middle."""
+    def middle_depth(self) -> int | None:
+        """The number of transformer layers in the middle; None where it is one residual block."""
         return self.middle_layers
 
     @property
@@ -63,6 +64,8 @@ class ControlNetConfig(UNetConfig):
         down = config.get("down_block_types", DOWN_BLOCKS)
         if isinstance(down, list | tuple):
             shared["up_block_types"] = [MIRRORED.get(str(kind), kind) for kind in down][::-1]
+        if isinstance(layers := config.get(TRANSFORMERS), list | tuple):
+            shared[REVERSE_TRANSFORMERS] = [1] * len(layers)  # of a way up, which it does not have
         unet = UNetConfig.from_diffusers({**shared, "_class_name": "UNet2DConditionModel"}, folder)
         if isinstance(unet, UnevenUNetConfig) and any(len({*level}) > 1 for level in unet.down):
             read.wrong(TRANSFORMERS, unet.down, "one number for each level was expected")

@@ -63,9 +63,9 @@ class Reader:
             self.wrong(key, values, f"1 to {DEEPEST} levels are supported")
         return tuple(self._count(key, value, most) for value in values)
 
-    def per_level(self, key: str, default: int, levels: int, most: int) -> tuple[int, ...]:
-        """Return an integer from 1 to `most` for each level; a single one applies to all."""
-        return tuple(self._count(key, value, most) for value in self._spread(key, default, levels))
+    def per_level(self, key: str, default: int, levels: int, most: int, least: int = 1) -> tuple[int, ...]:
+        """Return an integer from `least` to `most` for each level; a single one applies to all."""
+        return tuple(self._count(key, value, most, least) for value in self._spread(key, default, levels))
 
     def refuse_true(self, key: str, levels: int) -> None:
         """Refuse a value that is not false; the file may repeat false for every level."""
@@ -73,7 +73,7 @@ class Reader:
             self.wrong(key, self.config[key], "only False is supported")
 
     def per_block(self, key: str, counts: Sequence[int], most: int) -> tuple[tuple[int, ...], ...]:
-        """Return integers from 1 to `most`, `counts` of them for each level: a single one applies to all."""
+        """Return integers from 0 to `most`, `counts` of them for each level: a single one applies to all."""
         value = self.config.get(key, 1)
         levels = list(value) if isinstance(value, list | tuple) else [value] * len(counts)
         if len(levels) != len(counts):
@@ -83,7 +83,7 @@ class Reader:
             values = level if isinstance(level, list | tuple) else [level] * count
             if len(values) != count:
                 self.wrong(key, levels, f"a level has {count} blocks")
-            made.append(tuple(self._count(key, value, most) for value in values))
+            made.append(tuple(self._count(key, value, most, least=0) for value in values))
         return tuple(made)
 
     def same_on_all(self, key: str, default: int, levels: int) -> int:
@@ -154,9 +154,9 @@ class Reader:
         if value % divisor:
             self.wrong(key, value, f"it must be a multiple of {divisor_key} = {divisor}")
 
-    def _count(self, key: str, value: Any, most: int) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            self.wrong(key, value, f"an integer from 1 to {most} was expected")
+    def _count(self, key: str, value: Any, most: int, least: int = 1) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            self.wrong(key, value, f"an integer from {least} to {most} was expected")
         return value
 
     def _spread(self, key: str, default: Any, levels: int) -> list[Any]:

@@ -113,7 +113,7 @@ def states_down(config: UNetConfig, x: Tensor, time: Tensor, context: Tensor) ->
 def middle_state(config: UNetConfig, x: Tensor, time: Tensor, context: Tensor) -> Tensor:
     """Return the state after the middle block, whose input is `x`."""
     x = resnet(x, time, config.channels[-1], config.groups, config.epsilon, "mid_block.resnets.0")
-    if not config.middle_depth:
+    if config.middle_depth is None:
         return x
     level = len(config.channels) - 1
     x = _transformer(config, level, config.middle_depth, x, context, "mid_block.attentions.0")

@@ -216,15 +216,18 @@ def _config_by_shapes(where: str, tensors: Mapping[str, Weights], unet: UNetConf
 
 
 def _attention(middle: NetworkTensors, levels: Sequence[NetworkTensors], unet: UNetConfig) -> dict[str, Any]:
-    """Return the settings of a ControlNet's transformer layers; the middle and levels may have none."""
+    """Return the settings of a ControlNet's transformers; levels and the middle may have none."""
     own, *others = (block.inside("attentions.0.") for block in (middle, *levels))
-    some = next((block for block in (own, *others[::-1]) if block.tensors), None)
-    projection = some.tensors.get("proj_in.weight") if some else None
-    width = some.shape("transformer_blocks.0.attn2.to_k.weight", 2)[1] if some else unet.context_width
-    deepest = own if own.tensors else others[-1]
+    some = [block for block in (own, *others[::-1]) if block.tensors]
+    projection = some[0].tensors.get("proj_in.weight") if some else None
+    reads = next((block for block in some if block.has("transformer_blocks")), None)
+    width = reads.shape("transformer_blocks.0.attn2.to_k.weight", 2)[1] if reads else unet.context_width
+    deepest = others[-1] if others[-1].tensors else own
     return {
-        "transformers": tuple(max(1, each.count("transformer_blocks")) for each in (*others[:-1], deepest)),
-        "middle_layers": own.count("transformer_blocks"),
+        "transformers": tuple(
+            each.count("transformer_blocks") if each.tensors else 1 for each in (*others[:-1], deepest)
+        ),
+        "middle_layers": own.count("transformer_blocks") if own.tensors else None,
         "context_width": width,
         "linear_projection": len(projection.shape) == 2 if projection else unet.linear_projection,
     }

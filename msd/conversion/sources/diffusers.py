@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +27,9 @@ from msd.models.networks import read_configs
 INDEX = "model_index.json"
 CONFIG = "config.json"
 SCHEDULER = "scheduler/scheduler_config.json"
+CONTROL = "ControlNet"
+"""What the names of pipelines have more whose checkpoints have ControlNets beside the other networks."""
+
 DISTILLATION = "distillation.json"
 """What `msd distill` writes beside a student: `images`, their steps and guidance, and what is `pruned`."""
 
@@ -62,6 +66,7 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
     tokenizers = {name: _tokenizer(folder / name) for name in family.tokenizers}
     distilled = _distillation(folder)
     scheduler, chosen = _scheduler(folder)
+    said = (*sized, *chosen, *_controls_beside(folder))
     return Checkpoint(
         kind="diffusers",
         name=folder.absolute().name,
@@ -83,7 +88,7 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
         weight_files={
             name: tuple(_inside(folder, path) for path in each.files) for name, each in stored.items()
         },
-        remarks=(*dict.fromkeys(each.remark for each in stored.values() if each.remark), *sized, *chosen),
+        remarks=(*dict.fromkeys(each.remark for each in stored.values() if each.remark), *said),
     )
 
 
@@ -99,6 +104,19 @@ def _parsed(folder: Path, family: Family, vae_is_given: bool) -> dict[str, dict[
         part: with_named_class(named_in, index, part, read_json(folder, f"{part}/{CONFIG}"))
         for part in present
     }
+
+
+def _controls_beside(folder: Path) -> Iterator[str]:
+    """Yield a sentence on the ControlNets in a checkpoint's folder, which an option adds."""
+    if own := folders_of(folder, "controlnet"):
+        names = " and ".join(each.name for each in own)
+        yield f"of {folder}'s {names}, those are converted that are given, as by --controlnet {own[0]}"
+
+
+def folders_of(checkpoint: Path, component: str) -> list[Path]:
+    """Return the folders of a checkpoint's component: diffusers numbers all but the first of several."""
+    numbered = re.compile(rf"{component}(_\d+)?")
+    return sorted(each for each in checkpoint.iterdir() if each.is_dir() and numbered.fullmatch(each.name))
 
 
 def _refuse_masks(family: Family, folders: Mapping[str, Mapping[str, Any]]) -> None:
@@ -191,8 +209,9 @@ def family_of(folder: Path) -> Family:
     Also for one without a component that no option replaces.
     """
     index = read_json(folder, INDEX)
-    kind = index.get("_class_name")
-    known = by_pipeline()
+    known, kind = by_pipeline(), index.get("_class_name")
+    if isinstance(kind, str) and kind not in known and kind.replace(CONTROL, "") in known:
+        kind = kind.replace(CONTROL, "")
     if not isinstance(kind, str) or kind not in known:
         what = format_of_pipeline(str(kind))
         why = f"which runs {what}; {INSTEAD}" if what else f"and only {', '.join(known)} are supported"
@@ -225,8 +244,14 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
 def network_in(path: Path, within: str, stem: str) -> tuple[dict[str, Any], StoredTensors, tuple[Path, ...]]:
     """Return settings, tensors and files of a network in a folder that diffusers wrote.
 
-    It is the network's own folder, or a whole checkpoint, which has it in `within`. Raises BadCheckpoint.
+    It is the network's own folder, or a whole checkpoint, which has it in `within`. Raises BadCheckpoint,
+    also for a checkpoint that has several.
     """
+    some = folders_of(path, within) if (path / INDEX).is_file() else []
+    if len(some) > 1:
+        raise BadCheckpoint(
+            f"{path} has {' and '.join(each.name for each in some)}; give one of these folders"
+        )
     folder = path / within if (path / INDEX).is_file() else path
     settings, stored = read_json(folder, CONFIG), stored_tensors(folder, stem)
     return settings, stored, (folder / CONFIG, *stored.files)

@@ -5,6 +5,7 @@
                                     the original repository, with a ParameterDict, and AUTOMATIC1111
 {"emb_params": vectors}, {"clip_l": vectors}                  kohya's sd-scripts, ComfyUI
 {"clip_l": vectors, "clip_g": vectors}                        the same for Stable Diffusion XL's encoders
+{"text_encoders_0": vectors, "text_encoders_1": vectors}      pivotal tuning for both of XL's
 vectors                                                       a tensor alone, in a list or a dictionary
 {"bundle_emb.<token>.string_to_param.*": vectors, …}          beside a LoRA of OneTrainer's
 an image                                                      msd/conversion/sources/embedding_image.py
@@ -39,7 +40,10 @@ NAMELESS_INSIDE = {
 }
 """The same, of vectors that are inside of something else, and of what they are in."""
 
-OF_SEVERAL_ENCODERS = ("clip_g", "t5", "t5xxl")
+NUMBERED = "text_encoders_"
+"""What the names of vectors begin with that count the encoders from 0."""
+
+OF_SEVERAL_ENCODERS = ("clip_g", "t5", "t5xxl", f"{NUMBERED}1")
 """The names of vectors for models with several text encoders."""
 
 PARAMETERS = "string_to_param"
@@ -88,6 +92,9 @@ def read_of_encoders(path: Path, keys: Collection[str]) -> list[TokenVectors]:
     Raises BadCheckpoint for a file that is damaged, or has other vectors than these.
     """
     tensors, name = _opened(path)
+    numbered: dict[Keys, Keys] = {(f"{NUMBERED}{number}",): (key,) for number, key in enumerate(keys)}
+    if tensors.keys() == numbered.keys():
+        tensors = {numbered[each]: weights for each, weights in tensors.items()}
     found = {key: tensors[(key,)] for key in keys if (key,) in tensors}
     if len(found) < len(keys) or len(tensors) > len(keys):
         there = ", ".join(".".join(map(str, each)) for each in [*tensors][:3]) or "nothing"

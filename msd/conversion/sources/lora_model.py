@@ -12,9 +12,9 @@ from msd.models.families.stable_diffusion_xl import STABLE_DIFFUSION_XL
 
 ENCODERS = {
     STABLE_DIFFUSION.name: re.compile(r"lora_te[_.]|te\."),
-    STABLE_DIFFUSION_XL.name: re.compile(r"lora_te[12][_.]|te[12]\.|text_encoder_2\.|clip_g\."),
+    STABLE_DIFFUSION_XL.name: re.compile(r"lora_te2[_.]|te2\.|text_encoder_2\.|clip_g\."),
 }
-"""How names begin that only the text encoders of one family have."""
+"""How names begin that only the text encoders of one family have; `lora_te1_` is of both."""
 
 WIDTHS = {768: STABLE_DIFFUSION, 1024: STABLE_DIFFUSION, 2048: STABLE_DIFFUSION_XL}
 """The families by the widths of the contexts that their U-Nets read."""

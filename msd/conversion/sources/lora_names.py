@@ -14,6 +14,8 @@ Each writer has its conventions; `down` applies first, then `up`; `lora_A` and `
     lycoris_down_blocks_0_….hada_w1_a                                          LyCORIS alone
     lora_te1_text_model_…, text_encoder_2.…, clip_g.…                          Stable Diffusion XL's encoders
 
+Some write `lora_te1_` for the one encoder of Stable Diffusion 1.x and 2.x too.
+
 All possible names of the checkpoint's layers are listed and looked up, so that an underscore is never
 mistaken for a dot (diffusers: loaders/lora_conversion_utils.py, utils/state_dict_utils.py).
 """
@@ -50,8 +52,9 @@ UNET_PREFIXES = (
 TEXT_PREFIXES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     STABLE_DIFFUSION.name: {
         "text_encoder": (
-            *("text_encoder.", PEFT, f"text_encoder.{PEFT}", "lora_te.", "clip_l.", "clip_l.transformer."),
-            *("te.", "text_encoders.clip_l.transformer.", "cond_stage_model.transformer."),
+            *("text_encoder.", PEFT, f"text_encoder.{PEFT}", "lora_te.", "lora_te1.", "clip_l."),
+            *("clip_l.transformer.", "te.", "te1.", "text_encoders.clip_l.transformer."),
+            "cond_stage_model.transformer.",
         ),
     },
     STABLE_DIFFUSION_XL.name: {
@@ -67,9 +70,9 @@ TEXT_PREFIXES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """What stands before the names of a text encoder's layers, by family and component."""
 
-KOHYA = {
-    STABLE_DIFFUSION.name: {"text_encoder": "lora_te_"},
-    STABLE_DIFFUSION_XL.name: {"text_encoder": "lora_te1_", "text_encoder_2": "lora_te2_"},
+KOHYA: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    STABLE_DIFFUSION.name: {"text_encoder": ("lora_te_", "lora_te1_")},
+    STABLE_DIFFUSION_XL.name: {"text_encoder": ("lora_te1_",), "text_encoder_2": ("lora_te2_",)},
 }
 """The same before names with underscores."""
 
@@ -117,10 +120,12 @@ def _unet_names(layer: str, theirs: str) -> Iterator[str]:
         yield from (f"lora_unet_{underscored}", f"lycoris_{underscored}")
 
 
-def _text_encoder_names(layer: str, encoder: str, prefixes: Iterable[str], underscored: str) -> Iterator[str]:
+def _text_encoder_names(
+    layer: str, encoder: str, prefixes: Iterable[str], underscored: Iterable[str]
+) -> Iterator[str]:
     block, _, last = layer.rpartition(".")
     for root in ("", "text_model."):
-        yield f"{underscored}{(root + layer).replace('.', '_')}"
+        yield from (f"{prefix}{(root + layer).replace('.', '_')}" for prefix in underscored)
         for projection in {last, OLD_TEXT_ENCODER.get(last, last)}:
             yield f"{encoder}.{root}{block}.{projection}"
         yield from (f"{prefix}{root}{layer}" for prefix in prefixes)

@@ -104,11 +104,19 @@ def read_files(held: Held) -> TokenizerFiles:
     """Return what the files hold; raises BadBundle for a missing or malformed one."""
     vocabulary, merges = _vocabulary(held)
     config = held.json(CONFIG, missing={})
+    _require_right_sides(held.place / CONFIG, config)
     added = _added_tokens(held, config)
     named = _named_tokens(held, config, {token.content: token for token in added.values()})
     return TokenizerFiles(
         vocabulary=vocabulary, merges=merges, added=added, named=named, length=_length(held.place, config)
     )
+
+
+def _require_right_sides(path: Path, config: Mapping[str, Any]) -> None:
+    """Refuse prompts that begin with padding, or lose their beginning where they are too long."""
+    for key in ("padding_side", "truncation_side"):
+        if (side := config.get(key, "right")) != "right":
+            raise BadBundle(f"{path}: {key} is {side!r}; only 'right' is supported")
 
 
 def _vocabulary(held: Held) -> tuple[dict[str, int], list[tuple[str, str]]]:

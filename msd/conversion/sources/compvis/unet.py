@@ -78,29 +78,33 @@ class BlockLayout:
         Raises BadCheckpoint where they differ within a level, unless `uneven`.
         """
         down, up = ([self._depths_of(level) for level in side] for side in (self.down, self.up))
-        each = [{*one, *other} - {0} for one, other in zip(down, up, strict=True)]
-        middle = self.part.count("middle_block.1.transformer_blocks")
-        kind = "UNetMidBlock2DCrossAttn" if middle else "UNetMidBlock2D"
+        each = [{*one, *other} - {None} for one, other in zip(down, up, strict=True)]
+        middle = self._depth_of("middle_block")
+        kind = "UNetMidBlock2D" if middle is None else "UNetMidBlock2DCrossAttn"
         settings: dict[str, Any] = {"mid_block_type": kind if self.middle else None}
-        each[-1] |= {middle} - {0}
-        if all(len(depths) < 2 for depths in each) and (middle or not self.middle):
-            return {**settings, "transformer_layers_per_block": [*map(max, (d or {1} for d in each))]}
+        each[-1] |= {middle} - {None}
+        if all(len(depths) < 2 for depths in each) and (middle is not None or not self.middle):
+            return {**settings, "transformer_layers_per_block": [(depths or {1}).pop() for depths in each]}
         if not uneven:
-            differing = next((depths for depths in each if len(depths) > 1), {0, *each[-1]})
-            self.part.same("depths of transformers on one level", sorted(differing))
-        if middle and middle != down[-1][0]:
+            differing = next((depths for depths in each if len(depths) > 1), {None, *each[-1]})
+            self.part.same("depths of transformers on one level", differing)
+        if middle not in (None, down[-1][0]):
             raise self.part.wrong(
                 f"has a U-Net with {middle} transformers in its middle, and {down[-1][0]} before; as many"
                 " were expected"
             )
         return {
             **settings,
-            "transformer_layers_per_block": [[n or 1 for n in level] for level in down],
-            "reverse_transformer_layers_per_block": [[n or 1 for n in level] for level in reversed(up)],
+            "transformer_layers_per_block": [_counted(level) for level in down],
+            "reverse_transformer_layers_per_block": [_counted(level) for level in reversed(up)],
         }
 
-    def _depths_of(self, level: tuple[str, ...]) -> list[int]:
-        return [self.part.count(f"{block}.1.transformer_blocks") for block in level]
+    def _depths_of(self, level: tuple[str, ...]) -> list[int | None]:
+        return [self._depth_of(block) for block in level]
+
+    def _depth_of(self, block: str) -> int | None:
+        """Return the number of a block's transformer layers; None where it has no attention."""
+        return self.part.count(f"{block}.1.transformer_blocks") if self._attends(block) else None
 
     @property
     def middle(self) -> bool:
@@ -108,15 +112,20 @@ class BlockLayout:
         return self.part.has("middle_block")
 
     def an_attention(self) -> str:
-        """Return the name of one transformer; raises BadCheckpoint where there is none."""
-        blocks = (block for level in self.down for block in level if self._attends(block))
-        attends = self.part.has("middle_block.1")
-        name = "middle_block.1" if attends else f"{next(blocks, 'middle_block')}.1"
+        """Return the name of a transformer with layers; raises BadCheckpoint where there is none."""
+        blocks = ("middle_block", *(block for level in (*self.down, *self.up) for block in level))
+        name = f"{next((block for block in blocks if self._depth_of(block)), 'middle_block')}.1"
         self.part.shape(f"{name}.transformer_blocks.0.attn2.to_k.weight", 2)
         return name
 
     def _attends(self, block: str) -> bool:
-        return self.part.has(f"{block}.1.transformer_blocks")
+        """Whether a block has a transformer, with layers or none between its projections."""
+        return any(self.part.has(f"{block}.1.{inside}") for inside in ("proj_in", "transformer_blocks"))
+
+
+def _counted(level: list[int | None]) -> list[int]:
+    """Return the numbers of a level's transformer layers, 1 where no attention reads them."""
+    return [1 if depth is None else depth for depth in level]
 
 
 def unet_settings(part: NetworkTensors, head_widths: bool, pooled: int | None = None) -> dict[str, Any]:
