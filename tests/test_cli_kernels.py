@@ -24,6 +24,8 @@ from msd.run.runners.backends.webgpu import WebGpuProcess
 from tests.json_schema import violations
 from tests.kernel_reports import ablation, network, winograd
 
+pytestmark = pytest.mark.usefixtures("on_swiftshader")
+
 
 def run(*arguments: object) -> Result:
     words = ["kernels", *map(str, arguments)]
@@ -203,7 +205,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
 def test_without_an_adapter_it_fails_with_a_sentence(
     pointwise: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def find() -> None:
+    def find(*apis: str) -> None:
         raise NoDelegate("there is no GPU here")
 
     monkeypatch.setattr(adapter, "find", find)

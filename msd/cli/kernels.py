@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 
 from msd.cli import options
+from msd.cli.backend_choice import say_adapter
 from msd.cli.command import Command, Failure, console
 from msd.cli.options import FILE, NamedPath
 from msd.cli.plain import escape, say, say_json
@@ -96,6 +97,9 @@ def kernels(
     """
     from msd.graph.prediction.device import find_device
     from msd.measure.profiling.run import KernelSettings, measure_kernels
+    from msd.run.runners.backends.webgpu import BACKEND
+    from msd.run.runners.engine import Engine
+    from msd.run.runners.runner import Conditions
 
     if trace and (ablation or winograd):
         raise click.UsageError("--trace shows dispatches, which --ablation and --winograd do not time.")
@@ -115,12 +119,13 @@ def kernels(
         device=find_device(device),
     )
     command = shlex.join(["msd", *sys.argv[1:]])
-    with (
-        networks(bundle, components, size) as files,
-        shown_if_stopped(partial(_print_tables, console(WIDTH, stderr=True))) as on_measured,
-        benchmark_progress(console(0, stderr=True)) as on_progress,
-    ):
-        report = measure_kernels(files, settings, command, on_progress, on_measured)
+    with networks(bundle, components, size) as files:
+        say_adapter(Engine(BACKEND, Conditions(gpu_api=gpu_api)))
+        with (
+            shown_if_stopped(partial(_print_tables, console(WIDTH, stderr=True))) as on_measured,
+            benchmark_progress(console(0, stderr=True)) as on_progress,
+        ):
+            report = measure_kernels(files, settings, command, on_progress, on_measured)
     _print(report, as_json)
     _write(report, output, page, trace, force)
 
