@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from msd.bundle import open_bundle
 from msd.cli import kernels, msd
 from msd.errors import DelegateFailed, NoDelegate
 from msd.files import schema
@@ -112,7 +113,11 @@ def test_a_bundle_has_a_table_for_each_network(bundle_folder: Path) -> None:
 
 
 def test_one_component_alone_is_measured(bundle_folder: Path, measured: list[str]) -> None:
-    assert run(bundle_folder, "--component", "unet").exit_code == 0
+    result = run(bundle_folder, "--component", "unet")
+    assert result.exit_code == 0
+    size = open_bundle(bundle_folder).manifest.configuration.all_sizes[0]
+    said = " ".join(result.stdout.split())
+    assert f"Measured: {bundle_folder / 'unet.tflite'}, for images of {size}" in said
     assert measured == ["dispatches of unet"]
 
 

@@ -152,7 +152,11 @@ def networks(
                 say(f"{name} is for the CPU and is left out", err=True)
         if not for_gpu:
             raise Failure(f"{bundle} has no network for the GPU among {', '.join(names)}")
-        yield [NetworkFile(name, opened.path(name), bundle / opened.component(name).file) for name in for_gpu]
+        images = opened.manifest.configuration.all_sizes[0]
+        yield [
+            NetworkFile(name, opened.path(name), bundle / opened.component(name).file, images)
+            for name in for_gpu
+        ]
 
 
 def _write(
