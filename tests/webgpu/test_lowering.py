@@ -298,6 +298,68 @@ def test_an_operator_without_a_kernel_is_named_with_its_place() -> None:
     assert refused(graph) == "FLOOR, operator 0 (t0), has no kernel for WebGPU"
 
 
+def test_the_number_of_a_refused_operator_is_that_in_the_file() -> None:
+    """Though the operators before it are fused into fewer, or more, than the file has."""
+
+    def spell(new: Build, x: Tensor) -> Tensor:
+        silu = new.MUL(x, new.LOGISTIC(x))
+        flat = new.FULLY_CONNECTED(silu, new.const(normal(4, 4)), None)
+        return new.FLOOR(new.RELU(flat))
+
+    graph = build(spell, x=(2, 4))
+    (place,) = [number for number, op in enumerate(graph.ops) if op.kind == "FLOOR"]
+    assert refused(graph).startswith(f"FLOOR, operator {place} (")
+
+
+def test_convolutions_that_no_rule_fuses_are_refused_by_why() -> None:
+    def grouped(new: Build, x: Tensor) -> Tensor:
+        return new.CONV_2D(x, new.const(normal(6, 3, 3, 2)), None, stride_h=1, stride_w=1)
+
+    def computed(new: Build, x: Tensor, w: Tensor) -> Tensor:
+        return new.CONV_2D(x, w, None, stride_h=1, stride_w=1)
+
+    def connected(new: Build, x: Tensor, w: Tensor) -> Tensor:
+        return new.FULLY_CONNECTED(x, w, None)
+
+    said = refused(build(grouped, x=(1, 5, 5, 4)))
+    assert said == "CONV_2D, operator 0 (t0), has groups of channels, which kernels do not"
+    for spell, shapes in ((computed, ((1, 5, 5, 4), (6, 3, 3, 4))), (connected, ((2, 4), (3, 4)))):
+        said = refused(build(spell, **dict(zip("xw", shapes, strict=True))))
+        assert said.endswith("operator 0 (t0), has a filter that is computed, which kernels do not")
+
+    def signed(new: Build, x: Tensor) -> Tensor:
+        w = new.const(normal(3, 4))
+        return new.FULLY_CONNECTED(x, w, None, fused_activation_function="SIGN_BIT")
+
+    assert refused(build(signed, x=(2, 4))).endswith(
+        "has an activation or a layout of weights that kernels do not"
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((2, 3, 4, 1, 7), [1, 2, 4]), ((1, 3, 1, 5), [0, 3]), ((3, 4), [1, -1])]
+)
+def test_reductions_pass_over_axes_of_one_element(shape: tuple[int, ...], axes: list[int]) -> None:
+    """A group norm of one group is such a one."""
+    check_program(lambda new, x: new.MEAN(x, axes, keep_dims=True), x=shape)
+
+
+def test_a_reduction_over_axes_apart_is_refused() -> None:
+    graph = build(lambda new, x: new.MEAN(x, [0, 2], keep_dims=True), x=(2, 3, 4))
+    assert "reduces the axes [0, 2]; kernels reduce neighbouring ones" in refused(graph)
+
+
+def test_truth_values_as_an_input_or_output_are_refused_by_name() -> None:
+    def alike(new: Build, a: Tensor, b: Tensor) -> Tensor:
+        return equal(new, a, b).producer.operands[0]
+
+    said = "is bool; kernels take and give float32, float16, int32 and int64"
+    assert refused(build(alike, a=Ints((2, 3)), b=Ints((2, 3)))) == f"truth, an input or output, {said}"
+    graph = build(lambda new, x: new.NEG(x), x=(2, 3))
+    graph.inputs[0].dtype = "BOOL"
+    assert refused(graph) == f"x, an input or output, {said}"
+
+
 def test_a_bilinear_resize_is_refused() -> None:
     graph = build(lambda new, x: new.RESIZE_BILINEAR(x, [6, 6]), x=(1, 3, 3, 4))
     assert "RESIZE_BILINEAR" in refused(graph)
