@@ -15,6 +15,7 @@ from msd.gpu.gpu_api import IMPLEMENTATIONS, GpuApi, usable_apis
 from msd.run.runners import adapter, remembered_probe, swiftshader
 from msd.run.runners.adapter import VARIABLES, Driver
 from msd.run.runners.probe import ProbeResult
+from msd.run.runners.runner import VulkanAdapter
 from tests.webgpu_device import DAWN
 
 LAVAPIPE = next(iter(adapter._lavapipe_icds()), None)
@@ -135,3 +136,55 @@ def test_images_are_generated_on_lavapipe_and_it_is_called_software(
     (said,) = [line for line in result.stderr.splitlines() if "software" in line]
     assert said.startswith("warning: no GPU that works was found: llvmpipe")
     assert "instead of fp16" not in result.stderr
+
+
+@pytest.fixture
+def commands(bundle_folder: Path, tmp_path: Path) -> dict[str, list[str]]:
+    """The arguments with which each command runs networks on WebGPU."""
+    prompts, bundle = tmp_path / "prompts.txt", str(bundle_folder)
+    prompts.write_text("a fox\n")
+    suite = tmp_path / "suite.toml"
+    suite.write_text('[thresholds]\npsnr_least = 30.0\n\n[[picture]]\nname = "fox"\nprompt = "a fox"\n')
+    backend = ["--backend", "webgpu"]
+    return {
+        "generate": [bundle, "--prompt", "fox", "--steps", "1", "-o", str(tmp_path / "a.png"), *backend],
+        "bench": [bundle, *backend],
+        "compare": [bundle, bundle, "--prompts", str(prompts), *backend],
+        "regress": [str(suite), bundle, "--update", *backend],
+        "kernels": [bundle],
+    }
+
+
+@pytest.mark.parametrize("command", ["generate", "bench", "compare", "regress", "kernels"])
+def test_every_command_says_what_it_runs_on_before_it_does(
+    command: str, commands: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process of the first network fails here, so that nothing runs."""
+    found = VulkanAdapter(
+        "a program",
+        "CPU",
+        "nowhere",
+        True,
+        {"VK_ICD_FILENAMES": "/nonexistent.json"},
+        "wgpu",
+        ("a GPU: broken",),
+    )
+    monkeypatch.setattr(adapter, "find", lambda *apis: found)
+    result = CliRunner().invoke(msd, [command, *commands[command]])
+    assert result.exit_code == 1, result.output
+    said = result.stderr.splitlines()
+    assert said[:2] == [
+        "warning: passed over a GPU: broken",
+        "warning: no GPU that works was found: a program runs in software, far slower than the CPU",
+    ]
+
+
+@pytest.mark.parametrize("command", ["generate", "bench", "compare", "regress", "kernels"])
+def test_every_command_refuses_where_nothing_is_found(
+    command: str, commands: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VK_ICD_FILENAMES", "/nonexistent.json")
+    result = CliRunner().invoke(msd, [command, *commands[command]])
+    assert result.exit_code == 1
+    (said,) = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert said.startswith("error: WebGPU runs on no Vulkan adapter here (tried: the driver named by ")
