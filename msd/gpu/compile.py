@@ -82,7 +82,10 @@ def compile_fused(
     for name, tensor in inputs.items():
         given[name], narrowing = _given(tensor, memory)
         dispatches = [*narrowing, *dispatches]
-    results = {name: _named(tensor, memory) for name, tensor in outputs.items()}
+    results: dict[str, Named] = {}
+    for name, tensor in outputs.items():
+        results[name], copying = _result(tensor, memory)
+        dispatches += copying
     needed = _needed(dispatches, [each.value for each in results.values()])
     return assemble(needed, given, results, gpu)
 
@@ -111,6 +114,18 @@ def _given(tensor: Tensor, memory: Memory) -> tuple[Named, list[Dispatch]]:
     operand, result = Strided(wide, strides), Strided(named.value, strides)
     narrowing = compute(IDENTITY, [operand], result, tensor.shape, memory.gpu, step="CAST")
     return Named(wide, tensor.shape, named.dtype), narrowing
+
+
+def _result(tensor: Tensor, memory: Memory) -> tuple[Named, list[Dispatch]]:
+    """Return what callers read of an output, and the dispatch that copies it where it is a constant."""
+    named = _named(tensor, memory)
+    if named.value.load is None:
+        return named, []
+    strides = contiguous_strides(tensor.shape)
+    copy = Value(f"{tensor.name} copied", named.value.element, tensor.size)
+    operand, result = Strided(named.value, strides), Strided(copy, strides)
+    copying = compute(IDENTITY, [operand], result, tensor.shape, memory.gpu, step="RESHAPE")
+    return Named(copy, tensor.shape, named.dtype), copying
 
 
 def _named(tensor: Tensor, memory: Memory) -> Named:

@@ -18,7 +18,7 @@ from msd.graph.ir import Build, Graph, Model, Op, Quant, Tensor
 from msd.graph.ir.weights import Array
 from tests.harness import Ints, build, normal
 from tests.sparse_constants import densify, mostly_zero, sparse
-from tests.webgpu_programs import check_program
+from tests.webgpu_programs import check_program, constant_attention, run_program
 
 
 def convolution(new: Build, x: Tensor, outputs: int, kernel: int = 1, **attrs: object) -> Tensor:
@@ -347,6 +347,52 @@ def test_reductions_pass_over_axes_of_one_element(shape: tuple[int, ...], axes: 
 def test_a_reduction_over_axes_apart_is_refused() -> None:
     graph = build(lambda new, x: new.MEAN(x, [0, 2], keep_dims=True), x=(2, 3, 4))
     assert "reduces the axes [0, 2]; kernels reduce neighbouring ones" in refused(graph)
+
+
+def test_an_output_that_is_a_constant_is_copied() -> None:
+    """In its own shape or another: no other dispatch may read it."""
+    constant = normal(3, 8)
+
+    def spell(new: Build, x: Tensor) -> tuple[Tensor, ...]:
+        return new.RESHAPE(new.const(constant), [8, 3]), new.NEG(x)
+
+    _, (found, _) = run_program(build(spell, x=(2, 3)), {"x": normal(2, 3)})
+    np.testing.assert_array_equal(found, constant.reshape(8, 3))
+
+
+@pytest.mark.parametrize("constant", ["a", "b"])
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_products_with_a_constant(constant: str, adjoint: bool) -> None:
+    shapes = {"a": (2, 5, 4), "b": (2, 7, 5) if adjoint else (2, 4, 7)}
+    shapes["a"] = (2, 4, 5) if adjoint else shapes["a"]
+
+    def spell(new: Build, **given: Tensor) -> Tensor:
+        operands = {name: given.get(name) or new.const(normal(*shape)) for name, shape in shapes.items()}
+        return new.BATCH_MATMUL(operands["a"], operands["b"], adj_y=adjoint)
+
+    (other,) = {*shapes} - {constant}
+    check_program(spell, **{other: shapes[other]})
+
+
+def test_a_product_that_broadcasts_is_refused() -> None:
+    graph = build(lambda new, a, b: new.BATCH_MATMUL(a, b), a=(2, 3, 4), b=(1, 4, 5))
+    assert refused(graph).endswith("broadcasts, which kernels do not")
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_attention_reads_constants_as_it_reads_activations(half: bool) -> None:
+    memory = Memory(Gpu(half=half), Switches())
+    keys = Build().const(np.array([0.1, 7e4], np.float32))
+    value = memory.activation(keys)
+    assert memory.activation(keys) is value
+    assert value.load is not None
+    wanted = np.array([0.1, np.inf], np.float16) if half else np.array([0.1, 7e4], np.float32)
+    np.testing.assert_array_equal(value.load(), wanted, strict=True)
+    assert value.element == ("f16" if half else "f32")
+
+
+def test_attention_with_constant_keys_and_values() -> None:
+    check_program(constant_attention, q=(2, 7, 8), kernels=["ATTENTION"])
 
 
 def test_truth_values_as_an_input_or_output_are_refused_by_name() -> None:
