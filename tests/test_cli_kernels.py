@@ -16,7 +16,7 @@ from msd.cli import kernels, msd
 from msd.errors import DelegateFailed, NoDelegate
 from msd.files import schema
 from msd.graph import tflite
-from msd.graph.ir import Build, Graph, Model, Tensor
+from msd.graph.ir import Build, Graph, Model, Signature, Tensor
 from msd.measure.profiling import run as profiling_run
 from msd.measure.profiling.measure import NetworkFile
 from msd.measure.profiling.result import KernelReport, NetworkCosts
@@ -119,6 +119,21 @@ def test_one_component_alone_is_measured(bundle_folder: Path, measured: list[str
     said = " ".join(result.stdout.split())
     assert f"Measured: {bundle_folder / 'unet.tflite'}, for images of {size}" in said
     assert measured == ["dispatches of unet"]
+
+
+def test_a_file_of_several_signatures_says_which_is_measured(
+    pointwise: Path, tmp_path: Path, measured: list[str]
+) -> None:
+    model = tflite.read(pointwise)
+    second = tflite.read(pointwise).main
+    for graph, key in ((model.main, "64x64"), (second, "64x96")):
+        inputs, outputs = ({t.name: t for t in tensors} for tensors in (graph.inputs, graph.outputs))
+        graph.signatures = [Signature(key, inputs, outputs)]
+    tflite.write(Model([model.main, second]), tmp_path / "two.tflite")
+    result = run(tmp_path / "two.tflite")
+    assert result.exit_code == 0, result.output
+    assert "two.tflite has several signatures: 64x64 is measured, 64x96 left out" in result.stderr
+    assert "several signatures" not in run(pointwise).stderr
 
 
 def test_ablation_and_tiles_are_measured_instead(bundle_folder: Path, measured: list[str]) -> None:

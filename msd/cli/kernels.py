@@ -142,6 +142,7 @@ def networks(
     if not bundle.is_dir():
         if components or size:
             raise click.UsageError("--component and --size choose from a bundle, not from a file.")
+        _say_signature(bundle)
         yield [NetworkFile(bundle.stem, bundle)]
         return
     with one_size(open_bundle(bundle), size) as opened:
@@ -157,6 +158,16 @@ def networks(
             NetworkFile(name, opened.path(name), bundle / opened.component(name).file, images)
             for name in for_gpu
         ]
+
+
+def _say_signature(file: Path) -> None:
+    """Say of a file with several signatures, one for each size of images, which is measured."""
+    from msd.graph import tflite
+
+    keys = [signature.key for graph in tflite.read(file).graphs for signature in graph.signatures]
+    if len(keys) > 1:
+        others = " and ".join(keys[1:])
+        say(f"{file} has several signatures: {keys[0]} is measured, {others} left out", err=True)
 
 
 def _write(
