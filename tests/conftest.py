@@ -137,6 +137,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = longest_first(items, read_costs())
 
 
+@pytest.fixture
+def on_swiftshader(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """SwiftShader is the adapter, though lavapipe, or a GPU's driver, be installed."""
+    from msd.run.runners import adapter, swiftshader
+
+    copy = swiftshader.locate() or swiftshader.install()
+    adapter._find.cache_clear()
+    for name in adapter.VARIABLES:
+        monkeypatch.setenv(name, str(copy.folder / swiftshader.ICD))
+    yield
+    adapter._find.cache_clear()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _structure_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep a cache for this run of the tests, in all its processes, apart from the user's own.

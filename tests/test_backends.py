@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from msd.cli import msd
 from msd.errors import BadConfig
-from msd.run.runners import adapter
+from msd.run.runners.backend import Backend
 from msd.run.runners.engine import Engine
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runners.random_inputs import random_inputs
@@ -55,13 +55,13 @@ def test_a_backend_that_only_measures_runs_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_every_runner_says_what_it_runs_and_what_that_took(
-    backend: object, isolation: Isolation, tmp_path: Path
+    backend: Backend, isolation: Isolation, tmp_path: Path
 ) -> None:
     path = tiny_models.save("whole", tmp_path)
     with Interpreter(path, float_weights=True) as reference:
         inputs = random_inputs(reference.inputs.values())
         wanted = reference.run(inputs)
-    with Engine(backend, Conditions(threads=1, isolation=isolation)).load(path) as runner:  # type: ignore[arg-type]
+    with Engine(backend, Conditions(threads=1, isolation=isolation)).load(path) as runner:
         assert (runner.path, runner.inputs, runner.outputs) == (path, reference.inputs, reference.outputs)
         for _ in range(2):
             for name, value in runner.run(inputs).items():
@@ -72,8 +72,8 @@ def test_every_runner_says_what_it_runs_and_what_that_took(
         assert 1 << 20 < (runner.memory.before or 0) <= (runner.memory.peak or 0)
         assert isinstance(runner.log, str)
         place = runner.placement
-    on_gpu = backend in (find_backend("gpu"), find_backend("webgpu"))
-    assert (place.processor, place.threads) == ((adapter.find().name, None) if on_gpu else ("CPU", 1))
+    found = backend.prepare(Conditions()).adapter
+    assert (place.processor, place.threads) == ((found.name, None) if found else ("CPU", 1))
     assert place.precision == "fp32"
 
 

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from msd.bundle import open_bundle
 from msd.cli import kernels, msd
 from msd.errors import DelegateFailed, NoDelegate
 from msd.files import schema
 from msd.graph import tflite
-from msd.graph.ir import Build, Graph, Model, Tensor
+from msd.graph.ir import Build, Graph, Model, Signature, Tensor
 from msd.measure.profiling import run as profiling_run
 from msd.measure.profiling.measure import NetworkFile
 from msd.measure.profiling.result import KernelReport, NetworkCosts
@@ -23,6 +24,8 @@ from msd.run.runners import adapter
 from msd.run.runners.backends.webgpu import WebGpuProcess
 from tests.json_schema import violations
 from tests.kernel_reports import ablation, network, winograd
+
+pytestmark = pytest.mark.usefixtures("on_swiftshader")
 
 
 def run(*arguments: object) -> Result:
@@ -110,8 +113,27 @@ def test_a_bundle_has_a_table_for_each_network(bundle_folder: Path) -> None:
 
 
 def test_one_component_alone_is_measured(bundle_folder: Path, measured: list[str]) -> None:
-    assert run(bundle_folder, "--component", "unet").exit_code == 0
+    result = run(bundle_folder, "--component", "unet")
+    assert result.exit_code == 0
+    size = open_bundle(bundle_folder).manifest.configuration.all_sizes[0]
+    said = " ".join(result.stdout.split())
+    assert f"Measured: {bundle_folder / 'unet.tflite'}, for images of {size}" in said
     assert measured == ["dispatches of unet"]
+
+
+def test_a_file_of_several_signatures_says_which_is_measured(
+    pointwise: Path, tmp_path: Path, measured: list[str]
+) -> None:
+    model = tflite.read(pointwise)
+    second = tflite.read(pointwise).main
+    for graph, key in ((model.main, "64x64"), (second, "64x96")):
+        inputs, outputs = ({t.name: t for t in tensors} for tensors in (graph.inputs, graph.outputs))
+        graph.signatures = [Signature(key, inputs, outputs)]
+    tflite.write(Model([model.main, second]), tmp_path / "two.tflite")
+    result = run(tmp_path / "two.tflite")
+    assert result.exit_code == 0, result.output
+    assert "two.tflite has several signatures: 64x64 is measured, 64x96 left out" in result.stderr
+    assert "several signatures" not in run(pointwise).stderr
 
 
 def test_ablation_and_tiles_are_measured_instead(bundle_folder: Path, measured: list[str]) -> None:
@@ -203,7 +225,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
 def test_without_an_adapter_it_fails_with_a_sentence(
     pointwise: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def find() -> None:
+    def find(*apis: str) -> None:
         raise NoDelegate("there is no GPU here")
 
     monkeypatch.setattr(adapter, "find", find)

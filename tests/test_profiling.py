@@ -136,6 +136,23 @@ def test_software_is_called_so() -> None:
     assert not any("is software" in remark for remark in remarks(report()))
 
 
+def test_software_has_no_roofline() -> None:
+    """A processor reaches in no kernel what another kernel measured."""
+    for software in (False, True):
+        made = report(software=software)
+        kinds, totals, *_ = tables(made)
+        page = to_html(made)
+        assert ("% of roof" in kinds.columns, "% of roof" in page) == (not software, not software)
+        assert {len(row) for row in kinds.rows} == {len(kinds.columns)}
+        assert any("peaks" in name for name, _ in totals.rows) == (not software)
+
+
+def test_files_and_the_size_of_images_are_named() -> None:
+    made = replace(report(), files=("sd21/unet.tflite", "sd21/vae_decoder.tflite"), size="384x640")
+    assert remarks(made)[0] == "Measured: sd21/unet.tflite, sd21/vae_decoder.tflite, for images of 384x640"
+    assert remarks(replace(made, size=None))[0] == "Measured: sd21/unet.tflite, sd21/vae_decoder.tflite"
+
+
 class Reader(HTMLParser):
     """Reads a page: its bars with their titles, and whether all elements are closed in order."""
 

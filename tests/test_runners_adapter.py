@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from msd.errors import NoDelegate
+from msd.gpu.gpu_api import GpuApi
 from msd.graph import tflite
 from msd.run.runners import adapter, probe, remembered_probe, swiftshader, verbosity
 from msd.run.runners.interpreter import Interpreter
@@ -65,7 +66,7 @@ def probes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Mapping[str,
     monkeypatch.setenv("MSD_CACHE", str(tmp_path / "cache"))
     seen: list[Mapping[str, str]] = []
 
-    def probed(environment: Mapping[str, str]) -> ProbeResult:
+    def probed(environment: Mapping[str, str], api: GpuApi | None) -> ProbeResult:
         seen.append(environment)
         return ProbeResult("a GPU", "discrete", half_floats=True)
 
@@ -133,7 +134,8 @@ def test_a_driver_the_user_names_is_the_only_one_tried(monkeypatch: pytest.Monke
     monkeypatch.setenv("VK_ICD_FILENAMES", "/nonexistent.json")
     monkeypatch.delenv("VK_DRIVER_FILES", raising=False)
     with pytest.raises(
-        NoDelegate, match=r"the driver named by VK_ICD_FILENAMES: .*No adapters found\); install"
+        NoDelegate,
+        match=r"the driver named by VK_ICD_FILENAMES: .*No adapters found\); name another .* or unset it\Z",
     ):
         adapter._find.__wrapped__()
 

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from msd.errors import BadModelFile, DelegateFailed, NoDelegate
+from msd.gpu.gpu_api import GpuApi, usable_apis
 from msd.run.runners import adapter, processes
-from msd.run.runners.backends.webgpu import BACKEND, WebGpuProcess, processes_ahead
+from msd.run.runners.backends.webgpu import BACKEND, WebGpuProcess, find_adapter, processes_ahead
 from msd.run.runners.child import Bounds, Child
 from msd.run.runners.driver_cache import VARIABLE
 from msd.run.runners.processes import Processes
@@ -28,7 +29,7 @@ BOUNDS = Bounds.of(60)
 @pytest.fixture
 def ahead() -> Processes:
     adapter._find.cache_clear()  # another test's find may have had a cache folder of its own
-    adapter.find()
+    find_adapter(Conditions())
     found = processes_ahead(Conditions(), 1)
     assert found is not None, "the probe's result is remembered now"
     return found
@@ -126,7 +127,7 @@ def test_a_gpu_that_must_be_probed_is_probed_while_processes_open_it(
 ) -> None:
     started, go_on, probed = Event(), Event(), Event()
 
-    def find_slowly() -> None:
+    def find_slowly(*apis: GpuApi) -> None:
         started.set()
         assert go_on.wait(60)
         probed.set()
@@ -152,7 +153,7 @@ def test_a_process_on_a_driver_that_find_passes_over_is_not_taken(ahead: Process
 
 
 def test_no_adapter_at_all_is_said_by_the_first_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    def find_none() -> None:
+    def find_none(*apis: GpuApi) -> None:
         raise NoDelegate("the GPU delegate runs on no Vulkan adapter here")
 
     monkeypatch.setattr(adapter, "is_remembered", lambda driver: False)
@@ -171,7 +172,7 @@ def test_no_adapter_at_all_is_said_by_the_first_file(monkeypatch: pytest.MonkeyP
 
 
 def test_a_gpu_whose_driver_must_be_installed_first_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapter, "first_driver", lambda: None)
+    monkeypatch.setattr(adapter, "first_driver", lambda *apis: None)
     assert processes_ahead(Conditions(), 2) is None
 
 
@@ -180,11 +181,12 @@ def test_what_find_finds_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("VK_ICD_FILENAMES", "VK_DRIVER_FILES"):
         monkeypatch.delenv(name, raising=False)
     adapter._find.cache_clear()
-    found = adapter.find()
-    driver = adapter.first_driver()
-    assert driver is not None
-    assert dict(driver.environment) == dict(found.environment)
-    assert adapter.is_remembered(driver)
+    for apis in ((), usable_apis()):
+        found = adapter.find(*apis)
+        driver = adapter.first_driver(*apis)
+        assert driver is not None
+        assert (dict(driver.environment), driver.api) == (dict(found.environment), found.api)
+        assert adapter.is_remembered(driver)
 
 
 def test_a_network_takes_the_process_whose_driver_has_compiled_it(
@@ -221,7 +223,7 @@ class Started(subprocess.Popen):
         if "msd.run.runners.worker" in str(words):
             sys.exit("numpy" in sys.modules and "NumPy is there" or "NumPy is not there")
 
-adapter.first_driver = lambda: adapter.Driver("a GPU's driver", {{}})
+adapter.first_driver = lambda *apis: adapter.Driver("a GPU's driver", {{}})
 subprocess.Popen = Started
 msd(["generate", {str(tmp_path)!r}, "-p", "a fox", "--backend", "webgpu", "--steps", "2"])
 """

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from msd.gpu.compile import compile_model
 from msd.gpu.program import Program
 from msd.gpu.session import Session
 from msd.gpu.switches import Switches
-from msd.graph.ir import Graph, Model
+from msd.graph.ir import Build, Graph, Model, Tensor
 from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr
-from tests.harness import Feeds, Ints, Spell, build, evaluate, feeds_for
+from tests.harness import Feeds, Ints, Spell, build, evaluate, feeds_for, normal
 from tests.webgpu_device import device
 
 LEAST = 100.0
 """Decibels to LiteRT on the CPU, in float32."""
+
+
+def constant_attention(new: Build, q: Tensor) -> Tensor:
+    """Attention of `q`, (2, any, 8), to nine constant keys and values."""
+    k, v = new.const(normal(2, 9, 8)), new.const(normal(2, 9, 8, seed=2))
+    scores = new.MUL(new.BATCH_MATMUL(q, k, adj_y=True), new.const(np.float32(0.3)))
+    return new.BATCH_MATMUL(new.SOFTMAX(scores, beta=1.0), v)
 
 
 def check_program(

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from msd.cli.options import DAY, Decorated, LateChoice, Number, refuse_given
+from msd.cli.plain import say
 from msd.errors import BadConfig
 
 if TYPE_CHECKING:
     from msd.bundle import RunsOn
     from msd.run.runners.backend import Backend, BackendOption
+    from msd.run.runners.engine import Engine
 
 KINDS: Mapping[type, click.ParamType[Any]] = {
     Path: click.Path(path_type=Path, dir_okay=False),
@@ -95,6 +97,23 @@ def chosen_options(names: Iterable[str], values: Mapping[str, Any]) -> dict[str,
             if option.needed and not options[backend.name][option.name]:
                 raise click.UsageError(f"--backend {backend.name} needs {option.flag}, {option.needed}.")
     return options
+
+
+def say_adapter(engine: Engine) -> None:
+    """Find the adapter of a backend for GPUs; say what was passed over, and that software plays a GPU.
+
+    Raises what `Backend.prepare` raises.
+    """
+    found = engine.backend.prepare(engine.conditions).adapter
+    if found is None:
+        return
+    for reason in found.passed_over:
+        say(f"warning: passed over {reason}", err=True)
+    if found.software:
+        say(
+            f"warning: no GPU that works was found: {found.name} runs in software, far slower than the CPU",
+            err=True,
+        )
 
 
 def refuse_unused_conditions(names: Iterable[str], places: Collection[RunsOn] = ("gpu", "cpu")) -> None:

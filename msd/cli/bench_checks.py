@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from msd.cli import options
-from msd.cli.backend_choice import refuse_unused_conditions
+from msd.cli.backend_choice import refuse_unused_conditions, say_adapter
 from msd.cli.plain import say
 
 if TYPE_CHECKING:
@@ -44,10 +44,15 @@ def refuse_alone(fail_slower: float | None, measured: Path | None, other: Path |
 def check_options(picked: Sequence[Bundle], names: Sequence[Path], settings: BenchSettings) -> None:
     """Refuse options that do nothing for these bundles, called `names`, and say where no image is generated.
 
-    Raises BadConfig for steps that a model cannot take.
+    Also what `say_adapter` says. Raises BadConfig for steps that a model cannot take, and what it raises.
     """
+    from msd.run.runners.engine import Engine
+    from msd.run.runners.registry import find_backend
+
     _check_conditions(picked, settings)
     _check_images(picked, names, settings)
+    for name in settings.backends:
+        say_adapter(Engine(find_backend(name), settings.conditions))
 
 
 def _check_images(picked: Sequence[Bundle], names: Sequence[Path], settings: BenchSettings) -> None:

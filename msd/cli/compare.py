@@ -11,7 +11,7 @@ import click
 
 from msd.bounds import MOST_GUIDANCE, MOST_PROMPTS
 from msd.cli import options
-from msd.cli.backend_choice import generating_backend
+from msd.cli.backend_choice import generating_backend, say_adapter
 from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import escape, say, say_json
@@ -117,6 +117,8 @@ def compare(
     """
     from msd.compress.calibration.prompt_file import read_prompts
     from msd.files.schema import dump
+    from msd.run.runners.engine import Engine
+    from msd.run.runners.registry import find_backend
     from msd.train.comparison.compare import compare as compare_models
     from msd.train.comparison.model import ComparedModel
     from msd.train.comparison.report_folder import require_replaceable, write_report
@@ -124,6 +126,7 @@ def compare(
     _refuse_unused(a, b, output)
     if output:
         require_replaceable(output, force)
+    say_adapter(Engine(find_backend(backend, generating=True)))
     with (
         shown_if_stopped(partial(_keep_stopped, output), STOPPED) as on_stopped,
         column_progress() as on_column,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from msd.cli import options
+from msd.cli.backend_choice import say_adapter
 from msd.cli.command import Command, Failure
 from msd.cli.generate_options import pipeline_options, request_options
 from msd.cli.least_steps import say_least_steps
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from msd.bundle import Bundle, ImageSize
     from msd.cli.generate_options import MakeRequests
     from msd.gpu.gpu_api import GpuApi
-    from msd.run.runners.backend import Backend
     from msd.run.runners.processes import Processes
     from msd.run.runners.runner import Precision
     from msd.run.runtime.execution import Execution
@@ -171,7 +171,7 @@ def _generate(
     Says what of the requests is not used, and what is done to the image. What only the networks on the GPU
     tell is said after the images.
     """
-    _say_software(pipeline.engine.backend)
+    say_adapter(pipeline.engine)
     said = _say_remarks(pipeline, requests)
     _say_what_is_read(requests[0])
     if not requests[0].image:
@@ -184,16 +184,6 @@ def _generate(
 
         pipeline.generate_all(requests, on_step, on_preview=on_preview, on_image=made.on_image)
     _say_remarks(pipeline, requests, said)
-
-
-def _say_software(backend: Backend) -> None:
-    """Say where a backend for GPUs finds none, and runs on a program that plays one."""
-    from msd.run.runners import adapter
-
-    if backend.needs_adapter and (found := adapter.find()).software:
-        say(
-            f"warning: there is no GPU here: {found.name} runs in software, far slower than the CPU", err=True
-        )
 
 
 def _say_remarks(pipeline: Pipeline, requests: Sequence[Request], said: Sequence[str] = ()) -> list[str]:

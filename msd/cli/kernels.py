@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 
 from msd.cli import options
+from msd.cli.backend_choice import say_adapter
 from msd.cli.command import Command, Failure, console
 from msd.cli.options import FILE, NamedPath
 from msd.cli.plain import escape, say, say_json
@@ -96,6 +97,9 @@ def kernels(
     """
     from msd.graph.prediction.device import find_device
     from msd.measure.profiling.run import KernelSettings, measure_kernels
+    from msd.run.runners.backends.webgpu import BACKEND
+    from msd.run.runners.engine import Engine
+    from msd.run.runners.runner import Conditions
 
     if trace and (ablation or winograd):
         raise click.UsageError("--trace shows dispatches, which --ablation and --winograd do not time.")
@@ -115,12 +119,13 @@ def kernels(
         device=find_device(device),
     )
     command = shlex.join(["msd", *sys.argv[1:]])
-    with (
-        networks(bundle, components, size) as files,
-        shown_if_stopped(partial(_print_tables, console(WIDTH, stderr=True))) as on_measured,
-        benchmark_progress(console(0, stderr=True)) as on_progress,
-    ):
-        report = measure_kernels(files, settings, command, on_progress, on_measured)
+    with networks(bundle, components, size) as files:
+        say_adapter(Engine(BACKEND, Conditions(gpu_api=gpu_api)))
+        with (
+            shown_if_stopped(partial(_print_tables, console(WIDTH, stderr=True))) as on_measured,
+            benchmark_progress(console(0, stderr=True)) as on_progress,
+        ):
+            report = measure_kernels(files, settings, command, on_progress, on_measured)
     _print(report, as_json)
     _write(report, output, page, trace, force)
 
@@ -137,6 +142,7 @@ def networks(
     if not bundle.is_dir():
         if components or size:
             raise click.UsageError("--component and --size choose from a bundle, not from a file.")
+        _say_signature(bundle)
         yield [NetworkFile(bundle.stem, bundle)]
         return
     with one_size(open_bundle(bundle), size) as opened:
@@ -147,7 +153,21 @@ def networks(
                 say(f"{name} is for the CPU and is left out", err=True)
         if not for_gpu:
             raise Failure(f"{bundle} has no network for the GPU among {', '.join(names)}")
-        yield [NetworkFile(name, opened.path(name), bundle / opened.component(name).file) for name in for_gpu]
+        images = opened.manifest.configuration.all_sizes[0]
+        yield [
+            NetworkFile(name, opened.path(name), bundle / opened.component(name).file, images)
+            for name in for_gpu
+        ]
+
+
+def _say_signature(file: Path) -> None:
+    """Say of a file with several signatures, one for each size of images, which is measured."""
+    from msd.graph import tflite
+
+    keys = [signature.key for graph in tflite.read(file).graphs for signature in graph.signatures]
+    if len(keys) > 1:
+        others = " and ".join(keys[1:])
+        say(f"{file} has several signatures: {keys[0]} is measured, {others} left out", err=True)
 
 
 def _write(

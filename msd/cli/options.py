@@ -303,7 +303,7 @@ def gpu_api() -> Callable[[Decorated], Decorated]:
     return click.option(
         "--gpu-api",
         type=click.Choice(["dawn", "wgpu"]),
-        show_default="dawn where it is installed, else wgpu",
+        show_default="dawn where it is installed and takes the driver, else wgpu",
         help="WebGPU's implementation: Dawn, from pip install 'msd[dawn]', or wgpu-native.",
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from msd.cli import options
-from msd.cli.backend_choice import generating_backend
+from msd.cli.backend_choice import generating_backend, say_adapter
 from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import escape, say, say_json
@@ -90,6 +90,7 @@ def regress(
         precision=precision,
         scheduler=parsed_suite.drawing.scheduler,
     )
+    say_adapter(pipeline.engine)
     if update:
         _update(parsed_suite, pipeline, folder, as_json)
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 from msd.errors import DelegateFailed
 from msd.gpu.assemble import Named, assemble, pipeline_of
 from msd.gpu.faults import FAULTS, fault
-from msd.gpu.fuse import fuse
+from msd.gpu.fuse import FusedGraph, fuse, numbered
 from msd.gpu.gpu import Gpu
 from msd.gpu.kernels.pointwise import IDENTITY, Strided, compute
 from msd.gpu.lowering import lower
@@ -25,6 +25,7 @@ from msd.graph.rewrite.driver import RuleError
 
 OnPipeline = Callable[[ComputePipeline], None]
 NUMPY = {"FLOAT32": "float32", "FLOAT16": "float16", "INT32": "int32", "INT64": "int64"}
+READABLE = "kernels take and give float32, float16, int32 and int64"
 
 
 def ignored(pipeline: ComputePipeline) -> None:
@@ -46,36 +47,45 @@ def compile_model(model: Model, gpu: Gpu, switches: Switches | None = None) -> P
     return compile_fused(fused_graph(model, switches), gpu, switches)
 
 
-def fused_graph(model: Model, switches: Switches) -> Graph:
+def fused_graph(model: Model, switches: Switches) -> FusedGraph:
     """Return the graph of a model that is compiled, its operators fused, which needs no GPU.
 
     Raises DelegateFailed for one of varying shapes, or whose operators cannot be fused.
     """
     graph = next((each for each in model.graphs if each.signatures), model.main)
     _require_fixed(graph)
+    numbers = numbered(graph)
     try:
         densify(graph)
         fuse(graph, switches)
     except (RuleError, *FAULTS) as problem:
         cause = problem.__cause__ if isinstance(problem.__cause__, Exception) else problem
         raise fault("fusing its operators fails", cause) from problem
-    return graph
+    return FusedGraph(graph, numbers)
 
 
-def compile_fused(graph: Graph, gpu: Gpu, switches: Switches, on_pipeline: OnPipeline = ignored) -> Program:
+def compile_fused(
+    fused: FusedGraph, gpu: Gpu, switches: Switches, on_pipeline: OnPipeline = ignored
+) -> Program:
     """Return the program of a fused graph; raises DelegateFailed as `compile_file` does.
 
     Calls `on_pipeline` with most of its pipelines before the last is known, some of them several times.
     """
-    inputs, outputs = _interface(graph)
+    inputs, outputs = _interface(fused.graph)
+    for tensor in (*inputs.values(), *outputs.values()):
+        if tensor.dtype not in NUMPY:
+            raise DelegateFailed(f"{tensor.name}, an input or output, is {tensor.dtype.lower()}; {READABLE}")
     matrix = gpu.matrix if switches.matrices else None
     gpu = replace(gpu, short_sums=switches.short_sums, matrix=matrix)
-    dispatches, memory = lower(graph, gpu, switches, lambda dispatch: on_pipeline(pipeline_of(dispatch)))
+    dispatches, memory = lower(fused, gpu, switches, lambda dispatch: on_pipeline(pipeline_of(dispatch)))
     given: dict[str, Named] = {}
     for name, tensor in inputs.items():
         given[name], narrowing = _given(tensor, memory)
         dispatches = [*narrowing, *dispatches]
-    results = {name: _named(tensor, memory) for name, tensor in outputs.items()}
+    results: dict[str, Named] = {}
+    for name, tensor in outputs.items():
+        results[name], copying = _result(tensor, memory)
+        dispatches += copying
     needed = _needed(dispatches, [each.value for each in results.values()])
     return assemble(needed, given, results, gpu)
 
@@ -104,6 +114,18 @@ def _given(tensor: Tensor, memory: Memory) -> tuple[Named, list[Dispatch]]:
     operand, result = Strided(wide, strides), Strided(named.value, strides)
     narrowing = compute(IDENTITY, [operand], result, tensor.shape, memory.gpu, step="CAST")
     return Named(wide, tensor.shape, named.dtype), narrowing
+
+
+def _result(tensor: Tensor, memory: Memory) -> tuple[Named, list[Dispatch]]:
+    """Return what callers read of an output, and the dispatch that copies it where it is a constant."""
+    named = _named(tensor, memory)
+    if named.value.load is None:
+        return named, []
+    strides = contiguous_strides(tensor.shape)
+    copy = Value(f"{tensor.name} copied", named.value.element, tensor.size)
+    operand, result = Strided(named.value, strides), Strided(copy, strides)
+    copying = compute(IDENTITY, [operand], result, tensor.shape, memory.gpu, step="RESHAPE")
+    return Named(copy, tensor.shape, named.dtype), copying
 
 
 def _named(tensor: Tensor, memory: Memory) -> Named:

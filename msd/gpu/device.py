@@ -6,6 +6,7 @@ before it opens a device; `msd.run.runners.adapter` finds one that works.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -193,10 +194,17 @@ def _adapter(api: GpuApi) -> Any:
     try:
         adapter = package.gpu.request_adapter_sync(power_preference="high-performance")
     except RuntimeError as problem:
-        raise NoDelegate(f"WebGPU finds no adapter here: {problem}") from None
+        raise NoDelegate(f"WebGPU finds no adapter here: {_of_vulkan(str(problem))}") from None
     if adapter is None:
         raise NoDelegate("WebGPU finds no adapter here; install a Vulkan driver")
     return adapter
+
+
+def _of_vulkan(words: str) -> str:
+    """Return what an implementation says of Vulkan, without its words on what it was not asked for."""
+    line = " ".join(words.replace("\\n", " ").split()).removeprefix("Request adapter failed: ")
+    clauses = re.split("[,;] ", line.rpartition("Caused by: ")[2])
+    return ", ".join(each for each in clauses if not each.endswith(("not requested", "not compiled in")))
 
 
 def _properties(features: Sequence[str], limits: dict[str, int], discrete: bool) -> Gpu:

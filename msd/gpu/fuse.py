@@ -6,6 +6,9 @@ surrounds them. Rules of a phase may run in any order.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from msd.gpu.fusion.fuse_activation import fuse_activation, fuse_gelu, fuse_leaky_relu, fuse_prelu
 from msd.gpu.fusion.fuse_gate import fuse_gate
 from msd.gpu.fusion.fuse_padding import fuse_padding
@@ -36,8 +39,31 @@ from msd.gpu.fusion.recognise_layer_norm import (
 from msd.gpu.fusion.recognise_silu import recognise_silu
 from msd.gpu.fusion.use_stored_weights import use_stored_weights
 from msd.gpu.switches import Switches
-from msd.graph.ir import Graph
+from msd.graph.ir import Graph, Op
 from msd.graph.rewrite import Ledger, Rewrite, apply
+
+
+@dataclass(frozen=True)
+class FusedGraph:
+    """A graph whose operators are fused; `numbers` are those of the file's operators by their results' names.
+
+    What rules put in between leads to one of these.
+    """
+
+    graph: Graph
+    numbers: Mapping[str, int]
+
+    def number(self, op: Op) -> int:
+        """Return the number in the file of an operator, or of the one whose result it is a part of."""
+        tensor = op.outputs[0]
+        while tensor.name not in self.numbers and tensor.uses:
+            tensor = next(iter(tensor.uses))[0].outputs[0]
+        return self.numbers.get(tensor.name, len(self.numbers))
+
+
+def numbered(graph: Graph) -> dict[str, int]:
+    """Return the number of the operator that makes each tensor, by its name."""
+    return {tensor.name: number for number, op in enumerate(graph.ops) for tensor in op.outputs}
 
 
 def fuse(graph: Graph, switches: Switches) -> Ledger:

@@ -24,12 +24,13 @@ TensorFlow is there too."""
 
 @dataclass(frozen=True)
 class Implementation:
-    """A package with wgpu's interface, the module of its `extras`, and how to install it.
+    """A package with wgpu's interface: its title, the module of its `extras`, and how to install it.
 
     `spellings`: its names of features that it does not call as the standard does. `options`: arguments of
     `extras.set_instance_extras`.
     """
 
+    title: str
     package: str
     extras: str
     install: str
@@ -44,6 +45,7 @@ class Implementation:
 
 IMPLEMENTATIONS: dict[GpuApi, Implementation] = {
     "dawn": Implementation(
+        title="Dawn",
         package="wgpudawn",
         extras="wgpudawn.backends.dawn.extras",
         install="pip install 'msd[dawn]'",
@@ -54,6 +56,7 @@ IMPLEMENTATIONS: dict[GpuApi, Implementation] = {
         },
     ),
     "wgpu": Implementation(
+        title="wgpu-native",
         package="wgpu",
         extras="wgpu.backends.wgpu_native.extras",
         install="pip install 'msd[webgpu]'",
@@ -68,20 +71,26 @@ def require_known_api(name: str | None) -> None:
         raise BadConfig(f"the GPU API is {name!r}; it should be dawn or wgpu")
 
 
-def choose_api(wanted: GpuApi | None = None) -> GpuApi:
-    """Return the implementation that is wanted, else Dawn where it is installed, else wgpu-native.
+def usable_apis(wanted: GpuApi | None = None) -> tuple[GpuApi, ...]:
+    """Return the implementation that is wanted, else those that are installed, Dawn before wgpu-native.
 
-    Raises BadConfig for an unknown one, and where its package is not installed.
+    Raises BadConfig for an unknown one, and where its package, or every one, is not installed.
     """
     require_known_api(wanted)
-    name: GpuApi = wanted or ("dawn" if IMPLEMENTATIONS["dawn"].installed else "wgpu")
-    if not IMPLEMENTATIONS[name].installed:
-        each = IMPLEMENTATIONS[name]
-        raise BadConfig(
-            f"the package {each.package} is not installed; the backend webgpu needs it for the GPU API "
-            f"{name}: {each.install}"
-        )
-    return name
+    installed = tuple(name for name, each in IMPLEMENTATIONS.items() if each.installed)
+    if wanted in installed or (wanted is None and installed):
+        return (wanted,) if wanted else installed
+    name: GpuApi = wanted or "wgpu"
+    each = IMPLEMENTATIONS[name]
+    raise BadConfig(
+        f"the package {each.package} is not installed; the backend webgpu needs it for the GPU API "
+        f"{name}: {each.install}"
+    )
+
+
+def choose_api(wanted: GpuApi | None = None) -> GpuApi:
+    """Return the first of `usable_apis`, and raise what it raises."""
+    return usable_apis(wanted)[0]
 
 
 @cache

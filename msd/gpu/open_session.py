@@ -25,7 +25,7 @@ from msd.gpu.session import COMPILING, Session
 from msd.gpu.switches import Switches
 
 if TYPE_CHECKING:
-    from msd.graph.ir import Graph
+    from msd.gpu.fuse import FusedGraph
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class OpenedFile:
 class FusedFile:
     """The fused graph of a file of `operations`, which is mapped to memory."""
 
-    graph: Graph
+    graph: FusedGraph
     operations: int
     pages: MappedPages
 

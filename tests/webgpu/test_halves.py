@@ -10,23 +10,43 @@ from pathlib import Path
 
 import pytest
 
+from msd.graph import tflite
+from msd.graph.ir import Model
 from msd.graph.parity import psnr
 from msd.run.runners import adapter
 from msd.run.runners.backends.webgpu import WebGpuProcess
 from msd.run.runners.interpreter import Interpreter
 from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.runner import Conditions, VulkanAdapter
+from tests.harness import build
+from tests.webgpu_programs import constant_attention
 
 LAVAPIPE = next((file for folder in adapter.ICD_FOLDERS for file in Path(folder).glob("lvp_icd*.json")), None)
 LEAST, MOST = 55.0, 95.0
 """Decibels to float32 on the CPU: of float16, and what float16 cannot reach."""
 
 
-@pytest.mark.skipif(LAVAPIPE is None, reason="Mesa's software driver for Vulkan is not installed")
+needs_lavapipe = pytest.mark.skipif(
+    LAVAPIPE is None, reason="Mesa's software driver for Vulkan is not installed"
+)
+
+
+@needs_lavapipe
 @pytest.mark.parametrize("recipe", ["gpu-w8", "gpu-w4", "float16"])
 @pytest.mark.parametrize("component", ["text_encoder", "unet", "vae_decoder"])
 def test_networks(component: str, recipe: str, demo: Callable[[str], Path]) -> None:
-    path = demo(recipe) / f"{component}.tflite"
+    check(demo(recipe) / f"{component}.tflite")
+
+
+@needs_lavapipe
+def test_attention_with_constant_keys_and_values(tmp_path: Path) -> None:
+    path = tmp_path / "attention.tflite"
+    tflite.write(Model([build(constant_attention, q=(2, 7, 8))]), path)
+    check(path)
+
+
+def check(path: Path) -> None:
+    """Hold a file's results in float16 against LiteRT's in float32."""
     with Interpreter(path, float_weights=True) as cpu:
         inputs = random_inputs(cpu.inputs.values())
         expected = cpu.run(inputs)

@@ -1,24 +1,18 @@
-"""Graphs as programs: the numbers of LiteRT on the CPU, for each kind of operator, and refusals by name."""
+"""Graphs as programs: the numbers of LiteRT on the CPU, for each kind of operator."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from msd.errors import DelegateFailed
 from msd.gpu.compile import compile_model
 from msd.gpu.gpu import Gpu
-from msd.gpu.lowering import LOWER
 from msd.gpu.lowering.memory import Memory
 from msd.gpu.switches import Switches
-from msd.gpu.value import Dispatch
-from msd.graph.ir import Build, Graph, Model, Op, Quant, Tensor
-from msd.graph.ir.weights import Array
+from msd.graph.ir import Build, Model, Op, Quant, Tensor
 from tests.harness import Ints, build, normal
 from tests.sparse_constants import densify, mostly_zero, sparse
-from tests.webgpu_programs import check_program
+from tests.webgpu_programs import check_program, constant_attention, run_program
 
 
 def convolution(new: Build, x: Tensor, outputs: int, kernel: int = 1, **attrs: object) -> Tensor:
@@ -276,92 +270,53 @@ def test_whole_numbers_become_real_ones() -> None:
     check_program(spell, ids=Ints((3, 5)), feeds={"ids": np.arange(-7, 8, dtype=np.int32).reshape(3, 5)})
 
 
-def test_comparing_real_numbers_and_rounding_by_a_cast_are_refused() -> None:
-    assert "compares other numbers than int32" in refused(build(equal, a=(2, 3), b=(2, 3)))
-
-    def rounded(new: Build, x: Tensor) -> Tensor:
-        whole = Tensor("whole", (2, 3), "INT32")
-        new.ops.append(Op("CAST", [x], [whole]))
-        return whole
-
-    assert "casts float32 to int32, which kernels do not" in refused(build(rounded, x=(2, 3)))
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((2, 3, 4, 1, 7), [1, 2, 4]), ((1, 3, 1, 5), [0, 3]), ((3, 4), [1, -1])]
+)
+def test_reductions_pass_over_axes_of_one_element(shape: tuple[int, ...], axes: list[int]) -> None:
+    """A group norm of one group is such a one."""
+    check_program(lambda new, x: new.MEAN(x, axes, keep_dims=True), x=shape)
 
 
-def refused(graph: Graph, gpu: Gpu | None = None) -> str:
-    with pytest.raises(DelegateFailed) as problem:
-        compile_model(Model([graph]), gpu or Gpu())
-    return str(problem.value)
+def test_an_output_that_is_a_constant_is_copied() -> None:
+    """In its own shape or another: no other dispatch may read it."""
+    constant = normal(3, 8)
+
+    def spell(new: Build, x: Tensor) -> tuple[Tensor, ...]:
+        return new.RESHAPE(new.const(constant), [8, 3]), new.NEG(x)
+
+    _, (found, _) = run_program(build(spell, x=(2, 3)), {"x": normal(2, 3)})
+    np.testing.assert_array_equal(found, constant.reshape(8, 3))
 
 
-def test_an_operator_without_a_kernel_is_named_with_its_place() -> None:
-    graph = build(lambda new, x: new.NEG(new.FLOOR(x)), x=(2, 3))
-    assert refused(graph) == "FLOOR, operator 0 (t0), has no kernel for WebGPU"
+@pytest.mark.parametrize("constant", ["a", "b"])
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_products_with_a_constant(constant: str, adjoint: bool) -> None:
+    shapes = {"a": (2, 5, 4), "b": (2, 7, 5) if adjoint else (2, 4, 7)}
+    shapes["a"] = (2, 4, 5) if adjoint else shapes["a"]
+
+    def spell(new: Build, **given: Tensor) -> Tensor:
+        operands = {name: given.get(name) or new.const(normal(*shape)) for name, shape in shapes.items()}
+        return new.BATCH_MATMUL(operands["a"], operands["b"], adj_y=adjoint)
+
+    (other,) = {*shapes} - {constant}
+    check_program(spell, **{other: shapes[other]})
 
 
-def test_a_bilinear_resize_is_refused() -> None:
-    graph = build(lambda new, x: new.RESIZE_BILINEAR(x, [6, 6]), x=(1, 3, 3, 4))
-    assert "RESIZE_BILINEAR" in refused(graph)
+@pytest.mark.parametrize("half", [False, True])
+def test_attention_reads_constants_as_it_reads_activations(half: bool) -> None:
+    memory = Memory(Gpu(half=half), Switches())
+    keys = Build().const(np.array([0.1, 7e4], np.float32))
+    value = memory.activation(keys)
+    assert memory.activation(keys) is value
+    assert value.load is not None
+    wanted = np.array([0.1, np.inf], np.float16) if half else np.array([0.1, 7e4], np.float32)
+    np.testing.assert_array_equal(value.load(), wanted, strict=True)
+    assert value.element == ("f16" if half else "f32")
 
 
-def test_a_resize_by_a_fraction_is_refused() -> None:
-    graph = build(lambda new, x: new.RESIZE_NEAREST_NEIGHBOR(x, [4, 4]), x=(1, 3, 3, 4))
-    assert "does not enlarge by whole factors" in refused(graph)
-
-
-def test_a_shape_that_is_not_fixed_is_refused() -> None:
-    graph = build(lambda new, x: new.NEG(x), x=(2, 3))
-    graph.inputs[0].shape_signature = (-1, 3)
-    assert "the shape of x is not fixed" in refused(graph)
-
-
-def test_sparse_weights_are_refused() -> None:
-    held = Build().const(np.ones(7, np.uint8)).data
-    filters = Tensor("w", (4, 1, 1, 4), "FLOAT32", held)
-    graph = build(lambda new, x: new.CONV_2D(x, filters, None, stride_h=1, stride_w=1), x=(1, 2, 2, 4))
-    assert "has a sparse constant, w, whose places are not read" in refused(graph)
-
-
-def test_a_form_that_no_kernel_builder_foresees_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In words of msd's: NumPy's stay in the traceback."""
-
-    def broken(op: Op, memory: Memory) -> list[Dispatch]:
-        return [np.ones((2, 3)).reshape(4)]  # type: ignore[list-item]
-
-    monkeypatch.setitem(LOWER, "ABS", broken)
-    graph = build(lambda new, x: new.ABS(x), x=(2, 3))
-    words = "ABS, operator 0 (t0), reads x: float32[2, 3], and kernels fail on it (ValueError at "
-    assert refused(graph).startswith(words)
-
-
-def test_what_a_rule_does_not_foresee_is_a_refusal() -> None:
-    """Padding by amounts that are computed: the rule that fuses it wants to read them."""
-
-    def spell(new: Build, x: Tensor, n: Tensor) -> Tensor:
-        padded = Tensor("padded", (1, 5, 5, 4))
-        new.ops.append(Op("PAD", [x, n], [padded]))
-        return convolution(new, padded, 4)
-
-    graph = build(spell, x=(1, 3, 3, 4), n=Ints((4, 2)))
-    assert refused(graph).startswith("fusing its operators fails (NotConstant at ")
-
-
-def test_a_constant_that_cannot_be_read_is_named() -> None:
-    def broken() -> Array:
-        return np.ones((2, 3)).reshape(4)
-
-    weights = replace(Build().const(normal(4, 1, 1, 4)).weights, read=broken)
-    filters = Tensor("w", (4, 1, 1, 4), "FLOAT32", weights)
-    graph = build(lambda new, x: new.CONV_2D(x, filters, None, stride_h=1, stride_w=1), x=(1, 2, 2, 4))
-    (constant,) = compile_model(Model([graph]), Gpu()).constants
-    with pytest.raises(DelegateFailed) as problem:
-        constant.load()
-    words = "CONV_2D 1x1 reads the constant w, and kernels fail on it (ValueError at "
-    assert str(problem.value).startswith(words)
-
-
-def test_a_gpu_with_small_buffers_is_refused_in_a_sentence() -> None:
-    graph = build(lambda new, x: convolution(new, x, 8, 3), x=(1, 64, 64, 8))
-    assert "this GPU's buffers have at most 65536" in refused(graph, Gpu(buffer_bytes=65536))
+def test_attention_with_constant_keys_and_values() -> None:
+    check_program(constant_attention, q=(2, 7, 8), kernels=["ATTENTION"])
 
 
 def test_an_output_that_nothing_reads_is_f32_where_others_are_f16() -> None:

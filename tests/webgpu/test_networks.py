@@ -128,6 +128,7 @@ def test_an_image_is_the_one_that_the_cpu_generates(converted: Callable[[str], P
     assert psnr(*arrays) >= 60
 
 
+@pytest.mark.usefixtures("on_swiftshader")
 def test_a_gpu_without_float16_is_named_where_it_was_asked_for(
     converted: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from msd.gpu import mapped_pages, program_cache
 from msd.gpu import open_session as open_session_module
 from msd.gpu.compile import compile_fused, compile_model, fused_graph
 from msd.gpu.device import OpenDevice
+from msd.gpu.fuse import FusedGraph
 from msd.gpu.gpu import Gpu, MatrixUnit
 from msd.gpu.open_session import OpenedFile, open_session
 from msd.gpu.phases import Phases
@@ -26,7 +27,7 @@ from msd.gpu.program_cache import entry_of
 from msd.gpu.store import NAME
 from msd.gpu.switches import Switches
 from msd.graph import tflite
-from msd.graph.ir import Build, Graph, Model, Tensor
+from msd.graph.ir import Build, Model, Tensor
 from msd.graph.ir.weights import Array
 from msd.run.runners.backends.webgpu import WebGpuProcess
 from msd.run.runners.random_inputs import random_inputs
@@ -129,7 +130,7 @@ def test_a_file_that_is_not_in_the_cache_is_fused_while_the_device_opens(
 ) -> None:
     fused, fuse = Event(), compile_module.fused_graph
 
-    def note(model: Model, switches: Switches) -> Graph:
+    def note(model: Model, switches: Switches) -> FusedGraph:
         fused.set()
         return fuse(model, switches)
 

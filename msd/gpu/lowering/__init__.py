@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from msd.errors import DelegateFailed
 from msd.gpu.faults import FAULTS, fault
+from msd.gpu.fuse import FusedGraph
 from msd.gpu.gpu import Gpu
 from msd.gpu.lowering import attention, convolution, lookup, movement, norms, pointwise, reduction
 from msd.gpu.lowering.memory import Memory
 from msd.gpu.switches import Switches
 from msd.gpu.value import Dispatch
-from msd.graph.ir import Graph, Op
+from msd.graph.ir import Op
 
 LowerOp = Callable[[Op, Memory], list[Dispatch]]
 
@@ -30,36 +31,36 @@ BEHIND = 8
 
 
 def lower(
-    graph: Graph, gpu: Gpu, switches: Switches, on_likely: Callable[[Dispatch], None]
+    fused: FusedGraph, gpu: Gpu, switches: Switches, on_likely: Callable[[Dispatch], None]
 ) -> tuple[list[Dispatch], Memory]:
     """Return the dispatches of a fused graph in order, and the values of its tensors.
 
     Calls `on_likely` with most of them before the last is known; few of these are replaced by others.
     Raises DelegateFailed, naming the operator and its place, for a kind that has no kernels, or a form of it.
     """
+    graph = fused.graph
     named = (tensor for signature in graph.signatures for tensor in signature.outputs.values())
     outputs, read = {*graph.outputs, *named}, {tensor for op in graph.ops for tensor in op.inputs}
     memory = Memory(gpu, switches, outputs, last=outputs - read)
     dispatches: list[Dispatch] = []
     likely = 0
-    for number, op in enumerate(graph.ops):
-        dispatches += _lowered(number, op, memory)
+    for op in graph.ops:
+        dispatches += _lowered(op, fused, memory)
         for dispatch in dispatches[likely:-BEHIND]:
             on_likely(memory.replaced.get(dispatch, dispatch))
             likely += 1
     return [memory.replaced.get(dispatch, dispatch) for dispatch in dispatches], memory
 
 
-def _lowered(number: int, op: Op, memory: Memory) -> list[Dispatch]:
+def _lowered(op: Op, fused: FusedGraph, memory: Memory) -> list[Dispatch]:
     lower_op = LOWER.get(op.kind)
-    name = op.outputs[0].name if op.outputs else ""
+    place = f"{op.kind}, operator {fused.number(op)} ({op.outputs[0].name})" if op.outputs else op.kind
     if lower_op is None:
-        raise DelegateFailed(f"{op.kind}, operator {number} ({name}), has no kernel for WebGPU")
+        raise DelegateFailed(f"{place}, has no kernel for WebGPU")
     try:
         return lower_op(op, memory)
     except DelegateFailed as problem:
-        raise DelegateFailed(f"{op.kind}, operator {number} ({name}), {problem}") from None
+        raise DelegateFailed(f"{place}, {problem}") from None
     except FAULTS as problem:
         operands = ", ".join(map(repr, op.operands))
-        clause = f"{op.kind}, operator {number} ({name}), reads {operands}, and kernels fail on it"
-        raise fault(clause, problem) from problem
+        raise fault(f"{place}, reads {operands}, and kernels fail on it", problem) from problem

@@ -19,7 +19,7 @@ def lower_attention(op: Op, memory: Memory) -> list[Dispatch]:
     """Return attention's dispatches: FlashAttention, a partially fused softmax, or three operations."""
     attrs = op.attrs
     mask = op.inputs[3]
-    values = [memory.value(t) for t in (*op.operands[:3], op.outputs[0])]
+    values = [*map(memory.activation, op.operands[:3]), memory.value(op.outputs[0])]
     q, k, v, y = (_heads(value, name, attrs) for name, value in zip("qkvy", values, strict=True))
     sizes = {name: attrs[name] for name in ("batch", "heads", "queries", "keys", "size", "value_size")}
     known = None if mask is None else memory.constant(mask)
@@ -45,8 +45,8 @@ def _heads(value: Value, name: str, attrs: Mapping[str, Any]) -> Heads:
 def lower_batch_matmul(op: Op, memory: Memory) -> list[Dispatch]:
     """Return a product for each batch whose matrices do not follow the last one's at a fixed distance."""
     (a, b), y = op.operands, op.outputs[0]
-    if a.data is not None or b.data is not None or a.shape[:-2] != b.shape[:-2]:
-        raise DelegateFailed("multiplies a constant or broadcasts, which kernels do not")
+    if a.shape[:-2] != b.shape[:-2]:
+        raise DelegateFailed("broadcasts, which kernels do not")
     left, right = _matrices(a, op.attrs["adj_x"], memory), _matrices(b, op.attrs["adj_y"], memory)
     rows, columns = y.shape[-2:]
     product = Product(
@@ -65,7 +65,7 @@ def _matrices(tensor: Tensor, adjoint: bool, memory: Memory) -> Matrices:
     """Return the matrices of a tensor that is an array."""
     rows, columns = tensor.shape[-2:]
     row, column = (1, columns) if adjoint else (columns, 1)
-    value = memory.value(tensor)
+    value = memory.activation(tensor)
     return Matrices(value=value, offset=0, batch=rows * columns, row=row, column=column)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from msd.errors import DelegateFailed
 from msd.gpu.kernels.convolution import convolve
 from msd.gpu.kernels.filters import interleave, pack_filter, vector_value
 from msd.gpu.kernels.measured_output import measured_output
@@ -58,6 +59,16 @@ def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
         return convolve(convolution, memory.gpu, _step(convolution))
     before, norm = _norm(op, memory)
     return before + _by_winograd(convolution, weights, tile, memory, norm)
+
+
+def refuse_unfused(op: Op, memory: Memory) -> list[Dispatch]:
+    """Raise DelegateFailed for a layer that no rule of msd.gpu.fusion makes a convolution of."""
+    filters = op.inputs[FILTER]
+    if filters is None or filters.data is None:
+        raise DelegateFailed("has a filter that is computed, which kernels do not")
+    if len(filters.shape) == 4 and filters.shape[3] != op.operands[0].shape[3]:
+        raise DelegateFailed("has groups of channels, which kernels do not")
+    raise DelegateFailed("has an activation or a layout of weights that kernels do not")
 
 
 def _norm(op: Op, memory: Memory) -> tuple[list[Dispatch], Normalised | None]:
@@ -185,4 +196,7 @@ def _packed(weights: FileWeights, memory: Memory, name: str) -> Filter:
     return pack_filter(weights.load, weights.stored, rows, columns, weights.scale, memory.gpu, name)
 
 
-LOWER = {"CONVOLUTION": lower_convolution}
+LOWER = {
+    "CONVOLUTION": lower_convolution,
+    **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), refuse_unfused),
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -37,6 +38,7 @@ class Memory:
         self.outputs, self._last = frozenset(outputs), frozenset(last)
         self._values: dict[Tensor, Value] = {}
         self._constants: dict[Tensor, Value] = {}
+        self._narrow: dict[Value, Value] = {}
         self.measurable: dict[Value, Callable[[], MeasuredOutput | None]] = {}
         self.replaced: dict[Dispatch, Dispatch] = {}
 
@@ -47,6 +49,15 @@ class Memory:
         if tensor not in self._values:
             self._values[tensor] = Value(tensor.name, self._element(tensor), tensor.size)
         return self._values[tensor]
+
+    def activation(self, tensor: Tensor) -> Value:
+        """Return the value of a tensor in the type of activations, for kernels that read no other."""
+        value = self.value(tensor)
+        if value.load is None or value.element == self.gpu.real:
+            return value
+        if value not in self._narrow:
+            self._narrow[value] = replace(value, element=self.gpu.real, load=partial(_narrowed, value.load))
+        return self._narrow[value]
 
     def share(self, tensor: Tensor, other: Tensor) -> None:
         """Make `tensor` the same value as `other`, in another shape."""
@@ -79,6 +90,11 @@ class Memory:
         if tensor.dtype == "BOOL":
             return self.gpu.real
         raise DelegateFailed(f"computes {tensor.name} of type {tensor.dtype.lower()}, which kernels do not")
+
+
+def _narrowed(load: Callable[[], Array]) -> Array:
+    with np.errstate(over="ignore"):  # it becomes infinite, as an activation does
+        return load().astype(np.float16)
 
 
 def _integers(tensor: Tensor) -> Array:

@@ -13,11 +13,12 @@ from msd.graph.ir import Op
 
 
 def lower_reduction(op: Op, memory: Memory) -> list[Dispatch]:
-    """Return the dispatches of a reduction, whose axes must be neighbours."""
+    """Return the dispatches of a reduction, whose axes must be neighbours, but for axes of one element."""
     x, y = op.operands[0], op.outputs[0]
-    axes = sorted(int(a) % len(x.shape) for a in op.operands[1].values().reshape(-1))
-    if not axes or axes != list(range(axes[0], axes[-1] + 1)):
-        raise DelegateFailed(f"reduces the axes {axes}; kernels reduce neighbouring ones")
+    given = sorted({int(a) % len(x.shape) for a in op.operands[1].values().reshape(-1)})
+    axes = [axis for axis in given if x.shape[axis] > 1] or given[:1]
+    if not axes or any(x.shape[i] > 1 for i in range(axes[0], axes[-1]) if i not in axes):
+        raise DelegateFailed(f"reduces the axes {given}; kernels reduce neighbouring ones")
     outer, reduced, inner = (
         prod(x.shape[part])
         for part in (slice(axes[0]), slice(axes[0], axes[-1] + 1), slice(axes[-1] + 1, None))

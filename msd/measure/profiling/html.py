@@ -11,7 +11,7 @@ from statistics import median
 from msd.measure.bench.table import TextTable, duration
 from msd.measure.profiling.kinds import KernelCost, by_kernel, by_kind, kind_of, total
 from msd.measure.profiling.result import DispatchCost, KernelReport, NetworkCosts
-from msd.measure.profiling.table import counted, remarks, tables, title
+from msd.measure.profiling.table import counted, remarks, roof_of, tables, title
 
 ROW, GAP, TALL = 32, 4, 104
 """Height of a row of bars, the space between rows, and the height of a chart."""
@@ -152,7 +152,7 @@ def _swatch(colour: str) -> str:
 
 
 def _kernels(network: NetworkCosts, colours: dict[str, str]) -> str:
-    columns = ("kernel", "dispatches", "ms", "TFLOPS", "GB/s", "% of roof")
+    columns = ("kernel", "dispatches", "ms", "TFLOPS", "GB/s", *roof_of(network))
     rows = (
         (
             _swatch(colours[kind_of(cost.name)]) + escape(cost.name),
@@ -160,7 +160,7 @@ def _kernels(network: NetworkCosts, colours: dict[str, str]) -> str:
             f"{cost.seconds * 1e3:.3f}",
             f"{cost.flops_per_second / 1e12:.3f}",
             f"{cost.bytes_per_second / 1e9:.1f}",
-            f"{100 * cost.roof:.1f}",
+            *roof_of(network, cost),
         )
         for cost in by_kernel(network.dispatches)
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from msd.bundle import ImageSize
 from msd.errors import DelegateFailed
 from msd.gpu.peaks import Peaks
 from msd.measure.profiling.result import DispatchCost, NetworkCosts
@@ -22,12 +23,14 @@ WARMUPS = 2
 class NetworkFile:
     """A .tflite file, and the name under which a result has it.
 
-    `original`: the file that its user knows, where `path` has one size of it.
+    `original`: the file that its user knows, where `path` has one size of it. `size`: that of the images of
+    its bundle.
     """
 
     component: str
     path: Path
     original: Path | None = None
+    size: ImageSize | None = None
 
     @property
     def label(self) -> str:

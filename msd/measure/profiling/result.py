@@ -149,7 +149,11 @@ class WinogradCosts:
 
 @dataclass(frozen=True)
 class KernelReport:
-    """One run of `msd kernels`; `repeats` is the number of runs behind each median."""
+    """One run of `msd kernels`; `repeats` is the number of runs behind each median.
+
+    `files` are those to measure, as their user knows them, `size` that of their images as WIDTHxHEIGHT; None
+    for a file that belongs to no bundle.
+    """
 
     command: str
     machine: Machine
@@ -158,6 +162,8 @@ class KernelReport:
     networks: tuple[NetworkCosts, ...] = ()
     ablations: tuple[Ablation, ...] = ()
     winograd: tuple[WinogradCosts, ...] = ()
+    files: tuple[str, ...] = ()
+    size: str | None = None
     format: int = FORMAT
 
 

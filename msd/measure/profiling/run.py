@@ -56,7 +56,12 @@ def measure_kernels(
     on_progress("looking for a GPU", 0.0)
     conditions = BACKEND.prepare(Conditions(precision=settings.precision, gpu_api=settings.gpu_api))
     report = KernelReport(
-        command=command, machine=this_machine(), versions=_versions(conditions), repeats=settings.repeats
+        command=command,
+        machine=this_machine(),
+        versions=_versions(conditions),
+        repeats=settings.repeats,
+        files=tuple(file.label for file in files),
+        size=next((str(file.size) for file in files if file.size), None),
     )
     for done, file in enumerate(files):
 

@@ -36,8 +36,9 @@ def to_markdown(report: KernelReport) -> str:
 
 def remarks(report: KernelReport) -> list[str]:
     """Return remarks, a sentence each, without a full stop."""
-    machine = report.machine
-    sentences = [f"{machine.processor}, {machine.cores} cores, {machine.system}"]
+    machine, of = report.machine, f", for images of {report.size}" if report.size else ""
+    sentences = [f"Measured: {', '.join(report.files)}{of}"] if report.files else []
+    sentences += [f"{machine.processor}, {machine.cores} cores, {machine.system}"]
     if machine.busy:
         sentences.append(f"The machine was busy: its load average was {machine.load:.1f} at the start")
     measured: list[NetworkCosts | Ablation | WinogradCosts]
@@ -69,9 +70,12 @@ def _heading(network: NetworkCosts | Ablation | WinogradCosts) -> str:
 
 
 def _kinds(network: NetworkCosts) -> TextTable:
-    columns = ("kind of kernel", "dispatches", "ms", "%", "GFLOP", "TFLOPS", "MB", "GB/s", "% of roof")
+    columns = ("kind of kernel", "dispatches", "ms", "%", "GFLOP", "TFLOPS", "MB", "GB/s", *roof_of(network))
     every = total("all", network.dispatches)
-    rows = [_kind(cost, every.seconds) for cost in (*by_kind(network.dispatches), every)]
+    rows = [
+        (*_kind(cost, every.seconds), *roof_of(network, cost))
+        for cost in (*by_kind(network.dispatches), every)
+    ]
     return TextTable(f"{_heading(network)}: each dispatch timed alone", columns, tuple(rows))
 
 
@@ -85,8 +89,17 @@ def _kind(cost: KernelCost, seconds: float) -> tuple[str, ...]:
         f"{cost.flops_per_second / 1e12:.3f}",
         f"{cost.bytes / 1e6:.2f}",
         f"{cost.bytes_per_second / 1e9:.1f}",
-        f"{100 * cost.roof:.1f}",
     )
+
+
+def roof_of(network: NetworkCosts, cost: KernelCost | None = None) -> tuple[str, ...]:
+    """Return the cell for the share of the roofline, or the column's title; nothing for software.
+
+    A processor's caches and threads reach other peaks in each kernel than those that were measured.
+    """
+    if network.software:
+        return ()
+    return ("% of roof",) if cost is None else (f"{100 * cost.roof:.1f}",)
 
 
 def counted(count: int, what: str) -> str:
@@ -105,8 +118,7 @@ def _totals(network: NetworkCosts) -> TextTable:
             f"{duration(run)} of {counted(len(network.run_seconds), 'run')}",
         ),
         ("all dispatches timed alone", duration(every.seconds)),
-        ("all dispatches at the GPU's peaks", duration(every.least_seconds)),
-        ("the GPU's peaks", _peaks(network.peaks)),
+        *([] if network.software else _roofs(network, every)),
         ("dispatches", f"{every.dispatches} for {counted(network.operations, 'operation')}"),
         ("pipelines", f"{network.pipelines}"),
         ("read and written a run", f"{every.bytes / 1e6:.1f} MB"),
@@ -117,6 +129,13 @@ def _totals(network: NetworkCosts) -> TextTable:
         ("to the first result", duration(network.load_seconds + network.first_seconds)),
     )
     return TextTable(f"{_heading(network)}: the network", ("", ""), rows)
+
+
+def _roofs(network: NetworkCosts, every: KernelCost) -> list[tuple[str, str]]:
+    return [
+        ("all dispatches at the GPU's peaks", duration(every.least_seconds)),
+        ("the GPU's peaks", _peaks(network.peaks)),
+    ]
 
 
 def _peaks(peaks: Peaks) -> str:

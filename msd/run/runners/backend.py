@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from msd.errors import BadConfig
-from msd.gpu.gpu_api import choose_api
-from msd.run.runners import adapter
-from msd.run.runners.runner import Conditions, Placement, Precision, ProcessMemory, Runner
+from msd.run.runners.runner import Conditions, Placement, Precision, ProcessMemory, Runner, VulkanAdapter
 
 if TYPE_CHECKING:
     from msd.bundle import RunsOn
@@ -74,9 +72,10 @@ class Backend:
     files by itself. A backend has one of the two, and only the first kind can generate images. `alias`: its
     name in `msd generate` and in the metadata of images. `ahead` starts that many processes for files that
     are not known yet, None where it cannot. `takes`: the conditions that it supports; the others
-    have their defaults. `needs_adapter`: it runs on a GPU. `package`: the package that it needs, and a module
-    of that. `package_note`: where that can be had. `for_cpu` returns the backend for files that are for
-    the CPU; None for this one. `names_itself`: its message for a file that it refuses already names it.
+    have their defaults. `find_adapter` returns the GPU that it runs on; None for one that needs none.
+    `package`: the package that it needs, and a module of that. `package_note`: where that can be had.
+    `for_cpu` returns the backend for files that are for the CPU; None for this one. `names_itself`: its
+    message for a file that it refuses already names it.
     """
 
     name: str
@@ -85,7 +84,7 @@ class Backend:
     ahead: Callable[[Conditions, int], Processes | None] | None = None
     connect: Callable[[Mapping[str, Any], Report], AbstractContextManager[MeasuringDevice]] | None = None
     takes: frozenset[Condition] = frozenset()
-    needs_adapter: bool = False
+    find_adapter: Callable[[Conditions], VulkanAdapter] | None = None
     package: tuple[str, str] | None = None
     package_note: str | None = None
     for_cpu: Callable[[], Backend] | None = None
@@ -112,9 +111,10 @@ class Backend:
         Raises BadConfig for a package that is not installed, NoDelegate without an adapter.
         """
         self.require_package()
-        if "gpu_api" in self.takes:
-            conditions = replace(conditions, gpu_api=choose_api(conditions.gpu_api))
-        return replace(conditions, adapter=adapter.find()) if self.needs_adapter else conditions
+        if self.find_adapter is None:
+            return conditions
+        found = self.find_adapter(conditions)
+        return replace(conditions, adapter=found, gpu_api=found.api or conditions.gpu_api)
 
     def require_package(self) -> None:
         """Raise BadConfig where the package that the backend needs is not installed."""

@@ -1,4 +1,4 @@
-"""Probe a Vulkan driver with a tiny model: whether the GPU delegate runs on it, and in which precision."""
+"""Probe a Vulkan driver with a tiny model: whether the delegate, or WebGPU, runs on it, and how precisely."""
 
 from __future__ import annotations
 
@@ -11,29 +11,34 @@ from msd.errors import DelegateFailed, NoDelegate
 from msd.files.scratch import scratch_folder
 from msd.run.runners import native_log
 from msd.run.runners.child import Bounds, Child
-from msd.run.runners.messages import LoadOnGpu, RunModel
+from msd.run.runners.messages import Done, Load, LoadOnGpu, LoadOnWebGpu, RunModel
 from msd.run.runners.runner import Precision
 
 if TYPE_CHECKING:
+    from msd.gpu.gpu_api import GpuApi
     from msd.graph.ir import Model
 
 SECONDS = 60.0
 SHAPE = (1, 5, 3, 8)
+PRECISIONS: tuple[Precision, Precision] = ("fp32", "fp16")
 TOLERANCE = 1e-2
 """The tolerance relative to the largest product: float16 rounding passes, a wrong result does not."""
 
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """The adapter's name and type as Dawn reports them, and whether it really computes in float16."""
+    """The adapter's name and type, as of `VulkanAdapter`, and whether it really computes in float16."""
 
     name: str
     type: str
     half_floats: bool
 
 
-def probe(environment: Mapping[str, str]) -> ProbeResult:
-    """Multiply two tensors on the GPU under `environment`; raises NoDelegate when that fails."""
+def probe(environment: Mapping[str, str], api: GpuApi | None = None) -> ProbeResult:
+    """Multiply two tensors under `environment` by the GPU delegate, or by our kernels on `api`.
+
+    Raises NoDelegate when that fails.
+    """
     import numpy as np  # the results of most probes are remembered, and then none of this is needed
 
     from msd.graph import tflite
@@ -43,20 +48,45 @@ def probe(environment: Mapping[str, str]) -> ProbeResult:
         path = folder / "probe.tflite"
         tflite.write(square(), path)
         try:
-            full, half = (_run(child, path, precision, values) for precision in ("fp32", "fp16"))
+            full, half = (_run(child, _load(path, each, api), values) for each in PRECISIONS)
         except DelegateFailed as problem:
             raise NoDelegate((_first_problem(child.log) or str(problem)).rstrip(".")) from problem
-        facts = native_log.parse(child.log)
+        name, kind = _described(half.loaded) if api else _named(child.log)
+    if not np.allclose(full.product, values * values, atol=TOLERANCE * float(np.max(values * values))):
+        raise NoDelegate(f"{name} computes wrong products")
+    return ProbeResult(name, kind, not np.array_equal(full.product, half.product))
+
+
+@dataclass(frozen=True)
+class ProbeRun:
+    """What the child answered when it loaded the model, and the product that it computed."""
+
+    loaded: Done
+    product: Any
+
+
+def _load(path: Path, precision: Precision, api: GpuApi | None) -> Load:
+    return LoadOnWebGpu(path, precision, api=api) if api else LoadOnGpu(path, precision)
+
+
+def _run(child: Child, load: Load, values: Any) -> ProbeRun:
+    loaded = child.ask(load)
+    return ProbeRun(loaded, child.ask(RunModel({"x": values, "y": values})).outputs["xy"])
+
+
+def _named(log: str) -> tuple[str, str]:
+    """Return the name and the type of the delegate's adapter."""
+    facts = native_log.parse(log)
     if facts.adapter is None or facts.adapter_type is None:
         raise NoDelegate("the delegate did not name the adapter that it runs on")
-    if not np.allclose(full, values * values, atol=TOLERANCE * float(np.max(values * values))):
-        raise NoDelegate(f"{facts.adapter} computes wrong products")
-    return ProbeResult(facts.adapter, facts.adapter_type, not np.array_equal(full, half))
+    return facts.adapter, facts.adapter_type
 
 
-def _run(child: Child, path: Path, precision: Precision, values: Any) -> Any:
-    child.ask(LoadOnGpu(path, precision))
-    return child.ask(RunModel({"x": values, "y": values})).outputs["xy"]
+def _described(loaded: Done) -> tuple[str, str]:
+    """Return the name and the type of WebGPU's adapter."""
+    assert loaded.placed is not None, "the child tells it when it has loaded the file"
+    assert loaded.program is not None, "the child tells it when it has loaded the file"
+    return loaded.placed.processor, "CPU" if loaded.program.software else "GPU"
 
 
 def _first_problem(text: str) -> str | None:

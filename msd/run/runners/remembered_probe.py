@@ -1,7 +1,7 @@
 """What the probe of a driver found, kept in the user's cache folder while nothing of the driver changes.
 
 The probe compiles two models on the GPU. Its result holds until the machine starts again, or the driver's
-files, the devices, LiteRT or our code are others. What fails is probed each time.
+files, the devices, LiteRT, WebGPU's implementation or our code are others. What fails is probed each time.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from msd.files.atomic import atomic_write
 from msd.files.cache import cache_root
 from msd.files.fingerprint import code_fingerprint, fingerprint
 from msd.files.packages import installed_versions
+from msd.gpu.gpu_api import IMPLEMENTATIONS, GpuApi
 from msd.run.runners.probe import ProbeResult, probe
 
 FORMAT = 1
@@ -37,24 +38,26 @@ class RememberedProbe:
     format: int = FORMAT
 
 
-def probed(environment: Mapping[str, str], devices: list[Path]) -> ProbeResult:
-    """Return what the probe found before under an environment with these devices, or finds now.
+def probed(environment: Mapping[str, str], devices: list[Path], api: GpuApi | None = None) -> ProbeResult:
+    """Return what the probe of `api` found before under an environment with these devices, or finds now.
 
     Raises NoDelegate as the probe does.
     """
-    path = _path(environment, devices)
+    path = _path(environment, devices, api)
     if path is None:
-        return probe(environment)
+        return probe(environment, api)
     if known := _recall(path):
         return known
-    found = probe(environment)
+    found = probe(environment, api)
     _remember(path, found)
     return found
 
 
-def recalled(environment: Mapping[str, str], devices: list[Path]) -> ProbeResult | None:
-    """Return what the probe found before under an environment with these devices, None if that is unknown."""
-    path = _path(environment, devices)
+def recalled(
+    environment: Mapping[str, str], devices: list[Path], api: GpuApi | None = None
+) -> ProbeResult | None:
+    """Return what the probe found before, as `probed` does, None if that is unknown."""
+    path = _path(environment, devices, api)
     return _recall(path) if path else None
 
 
@@ -76,7 +79,7 @@ def _remember(path: Path, result: ProbeResult) -> None:
             old.unlink()
 
 
-def _path(environment: Mapping[str, str], devices: list[Path]) -> Path | None:
+def _path(environment: Mapping[str, str], devices: list[Path], api: GpuApi | None) -> Path | None:
     """Return the file of a result; None on a system that does not tell when it was started."""
     if not BOOT.exists():
         return None
@@ -85,9 +88,9 @@ def _path(environment: Mapping[str, str], devices: list[Path]) -> Path | None:
     drivers = [
         fact for name in VARIABLES[:2] for file in variables[name].split(os.pathsep) for fact in _facts(file)
     ]
-    versions = installed_versions("ai-edge-litert")
-    code = code_fingerprint("msd/run/runners")
-    facts = [variables, started, drivers, sorted(map(str, devices)), versions, code]
+    versions = installed_versions(IMPLEMENTATIONS[api].package if api else "ai-edge-litert")
+    code = code_fingerprint("msd/run/runners", *(["msd/gpu"] if api else []))
+    facts = [variables, started, drivers, sorted(map(str, devices)), api, versions, code]
     return cache_root() / "adapters" / f"{fingerprint(facts)[:32]}.json"
 
 

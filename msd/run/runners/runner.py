@@ -34,12 +34,12 @@ The last needs the least memory; `msd bench` measures the second.
 
 @dataclass(frozen=True)
 class VulkanAdapter:
-    """An adapter on which the delegate has passed the probe.
+    """An adapter on which the delegate, or for WebGPU the implementation `api`, has passed the probe.
 
-    `name` and `type` are as Dawn reports them ("CPU / Software" for SwiftShader), `origin` is the driver's
-    origin in words, `half_floats` says whether the adapter really computes in float16, `environment` has the
-    variables that a child process needs, and `passed_over` a clause for each driver that was tried before it
-    and failed.
+    `name` and `type` are as Dawn reports them to the delegate ("CPU / Software" for SwiftShader); for WebGPU
+    the type is CPU or GPU. `origin` is the driver's origin in words, `half_floats` says whether the adapter
+    really computes in float16, `environment` has the variables that a child process needs, and `passed_over`
+    a clause for each driver that was tried before it and failed.
     """
 
     name: str
@@ -47,6 +47,7 @@ class VulkanAdapter:
     origin: str
     half_floats: bool
     environment: Mapping[str, str] = field(repr=False, hash=False)
+    api: GpuApi | None = None
     passed_over: tuple[str, ...] = ()
 
     @property
@@ -62,7 +63,7 @@ class Conditions:
     `threads` of the CPU: None means one per core. `float_weights`: on the CPU, weights stored in fewer bits
     are converted to float32 and all arithmetic is float32, as on a GPU; without it, TensorFlow Lite rounds
     the inputs of such operations to 8 bits too. `precision` of a GPU's arithmetic. `gpu_api`: the
-    implementation of WebGPU, None for the one that `msd.gpu.gpu_api.choose_api` takes. For a file in a
+    implementation of WebGPU, None for the first installed one that a driver works with. For a file in a
     process of its own, `seconds` bounds loading and each run (None: the backend's default), `memory` bounds
     the resident bytes, and setting `stop` ends the process. `adapter`: the GPU, None for the first that
     works. `processes`: those that were started ahead, which files on WebGPU take first. Raises BadConfig for

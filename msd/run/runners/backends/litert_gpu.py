@@ -107,6 +107,6 @@ BACKEND = Backend(
     alias="gpu",
     open=open_supported,
     takes=frozenset({"precision"}),
-    needs_adapter=True,
+    find_adapter=lambda conditions: adapter.find(),
     for_cpu=lambda: litert_cpu.BACKEND,
 )

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from msd.errors import BadConfig, DelegateFailed, MsdError, NoDelegate
-from msd.gpu.gpu_api import choose_api
+from msd.gpu.gpu_api import GpuApi, choose_api, usable_apis
 from msd.run.runners import adapter
 from msd.run.runners.backend import Backend
 from msd.run.runners.checks import check
@@ -20,7 +20,7 @@ from msd.run.runners.messages import LoadOnWebGpu, MeasurePeaks, OpenGpu, TimeMo
 from msd.run.runners.process_runner import ProcessRunner
 from msd.run.runners.processes import Processes
 from msd.run.runners.program_facts import ProgramFacts
-from msd.run.runners.runner import Conditions, Placement
+from msd.run.runners.runner import Conditions, Placement, VulkanAdapter
 
 if TYPE_CHECKING:
     from msd.gpu.peaks import Peaks
@@ -39,8 +39,8 @@ class WebGpuProcess(ProcessRunner):
     """
 
     def __init__(self, path: Path, conditions: Conditions, without: tuple[str, ...] = ()) -> None:
-        api = choose_api(conditions.gpu_api)
-        self.precision, self.adapter = conditions.precision, conditions.adapter or adapter.find()
+        self.precision, self.adapter = conditions.precision, conditions.adapter or find_adapter(conditions)
+        api = choose_api(conditions.gpu_api or self.adapter.api)
         bounds = Bounds.of(conditions.seconds or SECONDS, conditions.memory, conditions.stop)
         load = LoadOnWebGpu(path, conditions.precision, without, api)
         self._processes = conditions.processes
@@ -98,28 +98,36 @@ class WebGpuProcess(ProcessRunner):
         return DelegateFailed(f"WebGPU cannot run {self.path}: {why}")
 
 
+def find_adapter(conditions: Conditions) -> VulkanAdapter:
+    """Return the adapter for the implementation of WebGPU that is asked, else for an installed one.
+
+    Raises BadConfig where it is not installed, NoDelegate without an adapter.
+    """
+    return adapter.find(*usable_apis(conditions.gpu_api))
+
+
 def processes_ahead(conditions: Conditions, count: int) -> Processes | None:
     """Return `count` processes that open the GPU; None without WebGPU, or where a driver must be installed.
 
     A driver that was not probed before is probed in a thread meanwhile, for which `adapter.find` waits.
     """
     try:
-        opening = OpenGpu(conditions.precision, choose_api(conditions.gpu_api))
+        apis = usable_apis(conditions.gpu_api)
     except BadConfig:
         return None  # the first file says why
-    driver = conditions.adapter or adapter.first_driver()
+    driver = conditions.adapter or adapter.first_driver(*apis)
     if driver is None:
         return None
     processes = Processes(count, driver.environment)
-    processes.open_gpu(opening)
+    processes.open_gpu(OpenGpu(conditions.precision, driver.api or apis[0]))
     if isinstance(driver, adapter.Driver) and not adapter.is_remembered(driver):
-        Thread(target=_probe).start()
+        Thread(target=_probe, args=apis).start()
     return processes
 
 
-def _probe() -> None:
+def _probe(*apis: GpuApi) -> None:
     with suppress(NoDelegate):  # whoever needs the adapter says why
-        adapter.find()
+        adapter.find(*apis)
 
 
 def cpu() -> Backend:
@@ -134,6 +142,6 @@ BACKEND = Backend(
     open=WebGpuProcess,
     ahead=processes_ahead,
     takes=frozenset({"precision", "gpu_api"}),
-    needs_adapter=True,
+    find_adapter=find_adapter,
     for_cpu=cpu,
 )
