@@ -18,6 +18,7 @@ from msd.cli.progress import component_progress
 from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
 from msd.files.targets import require_writable
+from msd.plurals import counted
 
 if TYPE_CHECKING:
     from msd.compress.calibration.generated_inputs import Calibration
@@ -127,7 +128,7 @@ def _print_tables(out: Console, report: BlockReport) -> None:
 def _table(name: str, part: ComponentErrors) -> Any:
     from rich.table import Table
 
-    table = Table(title=f"{name}, {part.runs} input{'s' * (part.runs != 1)}", title_justify="left")
+    table = Table(title=f"{name}, {counted(part.runs, 'input')}", title_justify="left")
     table.add_column("block", no_wrap=True)
     columns = (
         *("weights, kB", "before, kB", "SNR, dB", "max error"),

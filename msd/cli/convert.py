@@ -20,6 +20,7 @@ from msd.cli.pruning import print_pruning, save_report
 from msd.cli.tables import print_table
 from msd.files.targets import require_writable
 from msd.models.families import title_of
+from msd.plurals import counted
 
 if TYPE_CHECKING:
     from msd.bundle import Conversion, Manifest
@@ -204,8 +205,8 @@ def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -
         origin = f"for the {part.runs_on.upper()}"
         if ledger and part.runs_on == "gpu":
             origin = f"{half}of {ledger.before} traced"
-        size, plural = data_size(part.bytes), "s" * (part.operations != 1)
-        say(f"{output / part.file}: {size}, {part.operations} operation{plural} ({origin}){unchanged}")
+        size, operations = data_size(part.bytes), counted(part.operations, "operation")
+        say(f"{output / part.file}: {size}, {operations} ({origin}){unchanged}")
     if because := manifest.scheduler.get("_prediction_type_because"):
         say(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")
     _print_images(manifest)
@@ -225,7 +226,7 @@ def _print_images(manifest: Manifest) -> None:
     from msd.bundle import ImageDefaults
 
     if (images := manifest.images) != ImageDefaults():
-        steps = f"{images.steps} step{'s' if images.steps > 1 else ''}"
+        steps = counted(images.steps, "step")
         say(f"images take {steps} and guidance {images.guidance:g} by default")
 
 
@@ -244,9 +245,8 @@ def _explain(manifest: Manifest) -> None:
             kinds = ", ".join(f"{escape(kind)} {n:+d}" for kind, n in effect.kinds.items())
             reasons = "\n".join(f"{skip.count}x {escape(reason)}" for reason, skip in effect.skipped.items())
             table.add_row(escape(effect.rule), str(effect.fired), f"{effect.ops:+d}", kinds, reasons)
-        table.caption = (
-            f"{ledger.before} operations traced, {ledger.after} after the rewrites{_widened(manifest, name)}"
-        )
+        traced = counted(ledger.before, "operation")
+        table.caption = f"{traced} traced, {ledger.after} after the rewrites{_widened(manifest, name)}"
         print_table(out, table)
         if idle:
             out.print(f"No place for {escape(', '.join(idle))}.\n")

@@ -25,6 +25,7 @@ from msd.cli.tables import print_table
 from msd.files.atomic import atomic_write
 from msd.files.scratch import scratch_folder
 from msd.files.targets import require_writable
+from msd.plurals import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -205,7 +206,7 @@ def _unproven(measured: Study, calibration: str, aim: str) -> Sensitivity:
         chosen[block.component][block.block] = ""
     return Sensitivity(
         command=command_line(),
-        machine=f"{platform.machine()}, {platform.system()}, {os.cpu_count()} cores",
+        machine=f"{platform.machine()}, {platform.system()}, {counted(os.cpu_count() or 1, 'core')}",
         versions=measured.reference.manifest.versions,
         calibration=calibration,
         target=aim,

@@ -19,6 +19,7 @@ from msd.graph.ir import Graph, Model
 from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array
 from msd.graph.rewrite import apply
+from msd.plurals import counted, plural
 
 RULE = "scale_activations"
 CELLS = 16
@@ -48,7 +49,8 @@ def too_large(name: str, reached: Reached, graph: Graph, scaled: int) -> Iterato
     left = [tensor.name for tensor in graph.tensors() if not reached.get(tensor.name, 0.0) <= LARGEST]
     if not scaled and not left:
         return
-    cure = f"{scaled} sums of layers are scaled by powers of two, which normalisation undoes exactly"
+    sums = f"{counted(scaled, 'sum')} of layers {plural(scaled, 'is', 'are')}"
+    cure = f"{sums} scaled by powers of two, which normalisation undoes exactly"
     if left:
         cure = f"{left[0]} cannot be scaled, so images in float16 may be black"
     largest = max(reached.values())

@@ -27,6 +27,7 @@ from msd.files.publication import contents
 from msd.files.schema import to_json
 from msd.files.unwritable import raises_unwritable
 from msd.models.families import find_family
+from msd.plurals import counted
 from msd.run.runtime.scheduler import name_of
 
 REPLACE = "give another folder, or --force to replace it"
@@ -168,7 +169,7 @@ def _listed(words: Collection[str]) -> str:
 
 
 def _steps(manifest: Manifest) -> str:
-    return f"{manifest.images.steps} step{'s' if manifest.images.steps > 1 else ''}"
+    return counted(manifest.images.steps, "step")
 
 
 def _predicted(config: Mapping[str, Any]) -> str:

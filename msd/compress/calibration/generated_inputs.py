@@ -21,6 +21,7 @@ from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array
 from msd.models.demo.captions import captions
 from msd.models.families.control import PREFIX
+from msd.plurals import counted
 from msd.run.runners.runner import Runnable
 from msd.run.runtime.guidance import Guidance, denoiser_batch
 from msd.run.runtime.needs import files_in_order
@@ -58,7 +59,7 @@ class Calibration:
 
     def __str__(self) -> str:
         images = ImageDefaults().unless(self.steps, self.guidance)
-        kept = f"{min(self.kept, images.steps)} of {images.steps} step{'s' * (images.steps > 1)}"
+        kept = f"{min(self.kept, images.steps)} of {counted(images.steps, 'step')}"
         settings = f"{kept}, guidance {images.guidance:g}, seed {self.seed}"
         if self.given is None:
             return f"{CAPTIONS} captions of the demo, {settings}"

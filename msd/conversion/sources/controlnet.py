@@ -29,6 +29,7 @@ from msd.models.control_config import HINT_CHANNELS, ControlNetConfig, FusedUNet
 from msd.models.families import Component, Family, Part
 from msd.models.families.control import NAME, component_of_control, with_controls
 from msd.models.networks import read_config
+from msd.plurals import counted
 
 KINDS = "a folder of diffusers' ControlNetModel, or a file with one"
 EMBEDDING = "controlnet_cond_embedding"
@@ -242,7 +243,7 @@ def _hint_widths(part: NetworkTensors) -> Iterator[int]:
     """Yield the width of the first layer of a hint, and that of each that halves it."""
     first, channels = part.shape("conv_in.weight", 4)[:2]
     if channels != HINT_CHANNELS:
-        raise part.wrong(f"takes hints of {channels} channels, and {HINT_CHANNELS} are supported")
+        raise part.wrong(f"takes hints of {counted(channels, 'channel')}, and {HINT_CHANNELS} are supported")
     yield first
     yield from (part.shape(f"blocks.{i}.weight", 4)[0] for i in range(1, part.count("blocks"), 2))
 
@@ -263,6 +264,6 @@ def _require_fit(name: str, control: ControlNetConfig, unet: UNetConfig, scale: 
             raise BadCheckpoint(f"{name} has {key} = {own}, but the U-Net's is {wanted}; they must be equal")
     if control.hint_scale != scale:
         raise BadCheckpoint(
-            f"{name} has {control.hint_scale} pixels along the side of a latent cell"
+            f"{name} has {counted(control.hint_scale, 'pixel')} along the side of a latent cell"
             f" (conditioning_embedding_out_channels), but the VAE decoder has {scale}; they must be equal"
         )

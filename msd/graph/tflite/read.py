@@ -17,6 +17,7 @@ from msd.graph.ir.weights import Array, Weights
 from msd.graph.tflite.packed import BITS, packed_bytes, unpack
 from msd.graph.tflite.sparsity import read_sparsity
 from msd.graph.tflite.unpack import defaults, unpack_model
+from msd.plurals import counted
 
 IDENTIFIER = b"TFL3"
 VERSION = 3
@@ -67,7 +68,9 @@ def parse(buffer: Any, name: str = "the model") -> Model:
 def _reason(problem: Exception, size: int) -> str:
     """Return what is wrong with a file of `size` bytes whose reading led to `problem`, as a clause."""
     if isinstance(problem, struct.error) or BEYOND in str(problem):
-        return f"its {size} bytes end before the data that they refer to; it is cut off or damaged"
+        return (
+            f"it ends after {counted(size, 'byte')}, before data that it refers to; it is cut off or damaged"
+        )
     return str(problem) or type(problem).__name__
 
 
@@ -256,7 +259,9 @@ def _weights(data: Array, tensor: Tensor) -> Weights:
     dtype = np.dtype(np.int8 if packed else NUMPY[tensor.dtype])
     expected = packed_bytes(tensor.size, tensor.dtype) if packed else tensor.size * dtype.itemsize
     if data.size != expected or min(shape, default=0) < 0:
-        raise ValueError(f"constant {tensor.name} {shape} holds {data.size} bytes instead of {expected}")
+        raise ValueError(
+            f"constant {tensor.name} {shape} holds {counted(data.size, 'byte')} instead of {expected}"
+        )
     if packed:
         return Weights(shape, dtype, lambda: unpack(data, tensor.dtype, shape), history)
     return Weights(shape=shape, dtype=dtype, read=lambda: data.view(dtype).reshape(shape), history=history)

@@ -22,6 +22,7 @@ from msd.measure.bench.result import (
     ratios,
     when_and_what,
 )
+from msd.plurals import counted
 from msd.run.runners.backend import Backend, Report
 from msd.run.runners.engine import Engine
 from msd.run.runners.machine import Machine, this_machine
@@ -184,7 +185,7 @@ class _Bench:
         for i, bundle in enumerate(self.bundles):
             generation, refused = None, any(r.backend == name for r in self.refusals[i])
             if steps and not self.settings.components and not refused and can_generate(bundle, engine):
-                self._report(f"{name}: generating an image in {steps} step{'s' * (steps > 1)}")
+                self._report(f"{name}: generating an image in {counted(steps, 'step')}")
                 generation = generate_timed(bundle, engine, steps, self.settings.execution)
             time = image_time(bundle, name, self._on(name, i), self.settings.steps, generation)
             self.image_times[i] += [time] if time else []

@@ -14,6 +14,7 @@ from msd.files.schema import UNLESS_EMPTY
 from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr
 from msd.measure.judging.rejection import Rejection
+from msd.plurals import counted, plural
 from msd.run.runners.runner import Precision, other_precision
 
 THRESHOLD_DB = {"fp32": 60.0, "fp16": 35.0}
@@ -173,9 +174,11 @@ class Verdict:
 
     def _objections(self) -> Iterator[str]:
         if self.rejected or (self.failure is None and self.delegated != self.operations):
-            yield f"{self.operations - self.delegated} of {self.operations} operations stay on the CPU"
+            left = self.operations - self.delegated
+            every = counted(self.operations, "operation")
+            yield f"{left} of {every} {plural(left, 'stays', 'stay')} on the CPU"
         elif self.failure is None and self.partitions != self.subgraphs:
-            yield f"the graph is cut into {self.partitions} partitions"
+            yield f"the graph is cut into {counted(self.partitions, 'partition')}"
         if not self.operations and self.failure is None:
             yield "it has no operation that a GPU could run"
         if self.failure:

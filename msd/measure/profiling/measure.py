@@ -10,6 +10,7 @@ from statistics import median
 from msd.errors import DelegateFailed
 from msd.gpu.peaks import Peaks
 from msd.measure.profiling.result import DispatchCost, NetworkCosts
+from msd.plurals import counted
 from msd.run.runners.backend import Report
 from msd.run.runners.backends.webgpu import WebGpuProcess
 from msd.run.runners.random_inputs import random_inputs
@@ -47,9 +48,9 @@ def measure_network(file: NetworkFile, conditions: Conditions, repeats: int, rep
         report("first run")
         process.run(inputs)
         process.time(inputs, WARMUPS)
-        report(f"{repeats} run{'s' * (repeats > 1)}")
+        report(counted(repeats, "run"))
         runs = process.time(inputs, repeats)
-        report(f"{repeats} run{'s' * (repeats > 1)}, each dispatch timed")
+        report(f"{counted(repeats, 'run')}, each dispatch timed")
         seconds = _medians(process.time(inputs, repeats, each=True))
         report("the GPU's peaks")
         return _costs(file, process, runs, seconds, process.peaks())

@@ -17,6 +17,7 @@ from msd.measure.profiling.result import (
 )
 from msd.measure.profiling.winograd_counts import TILES, saved_flops, tensor_growth, weight_growth
 from msd.models.families import is_file, title_of
+from msd.plurals import counted
 
 NOTHING = "–"
 
@@ -37,7 +38,7 @@ def to_markdown(report: KernelReport) -> str:
 def remarks(report: KernelReport) -> list[str]:
     """Return remarks, a sentence each, without a full stop."""
     machine = report.machine
-    sentences = [f"{machine.processor}, {machine.cores} cores, {machine.system}"]
+    sentences = [f"{machine.processor}, {counted(machine.cores, 'core')}, {machine.system}"]
     if machine.busy:
         sentences.append(f"The machine was busy: its load average was {machine.load:.1f} at the start")
     measured: list[NetworkCosts | Ablation | WinogradCosts]
@@ -87,11 +88,6 @@ def _kind(cost: KernelCost, seconds: float) -> tuple[str, ...]:
         f"{cost.bytes_per_second / 1e9:.1f}",
         f"{100 * cost.roof:.1f}",
     )
-
-
-def counted(count: int, what: str) -> str:
-    """Return "1 run" or "2 runs"."""
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _totals(network: NetworkCosts) -> TextTable:

@@ -14,6 +14,7 @@ from msd.measure.regress import metrics
 from msd.measure.regress.goldens import Goldens, Origin
 from msd.measure.regress.metrics import Pixels
 from msd.measure.regress.suite import Suite, SuitePicture, Thresholds
+from msd.plurals import counted, plural
 
 FORMAT = 1
 
@@ -162,9 +163,10 @@ def _apply_thresholds(picture: ImageComparison, limits: Thresholds) -> ImageComp
     if limits.ssim_least is not None and picture.ssim < limits.ssim_least:
         similarity = apart(picture.ssim, limits.ssim_least, 4)
         broken["ssim_least"] = f"SSIM is {similarity}, below {limits.ssim_least:g}"
-    if limits.hash_distance_most is not None and picture.hash_distance > limits.hash_distance_most:
+    bits = picture.hash_distance
+    if limits.hash_distance_most is not None and bits > limits.hash_distance_most:
         broken["hash_distance_most"] = (
-            f"{picture.hash_distance} bits of the perceptual hash differ,"
+            f"{counted(bits, 'bit')} of the perceptual hash {plural(bits, 'differs', 'differ')},"
             f" more than {limits.hash_distance_most}"
         )
     sentences = {name: f"{picture.name}: {sentence} ({name})" for name, sentence in broken.items()}

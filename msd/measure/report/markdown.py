@@ -9,7 +9,6 @@ from msd.measure.report.phrases import (
     COUNTED,
     READ_AND_WRITTEN,
     advice,
-    counted,
     in_browsers,
     least,
     mark,
@@ -19,9 +18,11 @@ from msd.measure.report.phrases import (
     ran,
     ran_on,
     share,
+    traffic_phrases,
     unjudged,
 )
 from msd.measure.report.report import SHOWN, DelegatePrediction, FileReport, Group, Report, grouped
+from msd.plurals import plural
 
 LONGEST = 20
 """Groups of findings to show for a file and delegate; the JSON form has all."""
@@ -51,7 +52,7 @@ def to_markdown(report: Report) -> str:
 
 
 def _row(file: FileReport, p: DelegatePrediction) -> str:
-    notes = "note" if p.count("note") == 1 else "notes"
+    notes = plural(p.count("note"), "note")
     named = {**{severity: severity for severity in SHOWN}, "note": notes}
     counts = ", ".join(f"{p.count(s)} {name}" for s, name in named.items() if p.count(s)) or "none"
     memory = f"{megabytes(p.memory.weights)} weights, {megabytes(p.memory.activations)} activations"
@@ -67,7 +68,7 @@ def _traffic(report: Report) -> Iterator[str]:
     titles = ("file, delegate", *COUNTED, f"least time on {every[0][2].least[0].device}")
     yield from ("", READ_AND_WRITTEN, "", table_row(titles), "|" + "---|" * 6)
     for file, p, traffic in every:
-        yield table_row((f"{file.file}, {p.delegate}", *counted(traffic), least(traffic.least[0])))
+        yield table_row((f"{file.file}, {p.delegate}", *traffic_phrases(traffic), least(traffic.least[0])))
 
 
 def _findings(file: FileReport, prediction: DelegatePrediction) -> Iterator[str]:

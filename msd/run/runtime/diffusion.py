@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from msd.errors import BadConfig
 from msd.files import schema
+from msd.plurals import counted, plural
 
 Float = npt.NDArray[np.float32]
 Double = npt.NDArray[np.float64]
@@ -136,7 +137,7 @@ NO_RESCALING = ("rescale_betas_zero_snr",)
 
 def impossible(steps: int) -> str:
     """Return the clause that begins a refusal of a number of steps."""
-    return "1 step is impossible" if steps == 1 else f"{steps} steps are impossible"
+    return f"{counted(steps, 'step')} {plural(steps, 'is', 'are')} impossible"
 
 
 def require(name: str, value: object, known: Mapping[str, object] | tuple[str, ...]) -> None:

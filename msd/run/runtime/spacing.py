@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.errors import BadConfig
+from msd.plurals import counted, plural
 
 Double = npt.NDArray[np.float64]
 SPACINGS = ("leading", "trailing", "linspace")
@@ -53,7 +54,10 @@ def leading(most: int, stride: int, counts: npt.NDArray[np.int64], offset: int) 
     """Return `counts` strides plus an `offset`; raises BadConfig where these pass the timestep `most`."""
     timesteps = (counts * stride)[::-1].astype(np.float64) + offset
     if timesteps[0] > most:
-        raise BadConfig(f"{len(counts)} steps from offset {offset} pass the last timestep {most}")
+        raise BadConfig(
+            f"{counted(len(counts), 'step')} from offset {offset} {plural(len(counts), 'passes', 'pass')}"
+            f" the last timestep {most}"
+        )
     return timesteps
 
 

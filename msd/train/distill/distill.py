@@ -17,6 +17,7 @@ from msd.bundle import ImageDefaults
 from msd.compress.rounding.rounding import OnLayer
 from msd.errors import BadConfig
 from msd.files.atomic import atomic_write
+from msd.plurals import counted
 from msd.train.distill.blocks import points_of, recovery_loss
 from msd.train.distill.compensation import compensate_layers
 from msd.train.distill.consistency import consistency_loss
@@ -347,7 +348,9 @@ class _Run:
             "guidance": asdict(settings.goal.guidance) if settings.goal.guidance else None,
             "stages": [stage.name for stage in stages],
             "training": asdict(settings.training),
-            "learnt_from": "images" if settings.data.images else f"{settings.data.trajectories} trajectories",
+            "learnt_from": "images"
+            if settings.data.images
+            else counted(settings.data.trajectories, "trajectory", "trajectories"),
             "teacher_steps": settings.goal.teacher_steps,
             "seed": settings.data.seed,
             "precision": settings.precision,

@@ -19,6 +19,7 @@ from msd.files.targets import require_targets
 from msd.files.unwritable import raises_unwritable
 from msd.models.families import Family
 from msd.models.families.stable_diffusion import UNET
+from msd.plurals import counted
 from msd.train.distill.consistency import lcm_scheduler
 from msd.train.distill.networks import Networks
 from msd.train.distill.saving import says_unwritable
@@ -110,7 +111,7 @@ def _copy(path: Path, target: Path) -> None:
 
 
 def _stated(images: ImageDefaults) -> str:
-    return f"{images.steps} step{'s' * (images.steps > 1)}, guidance {images.guidance:g}"
+    return f"{counted(images.steps, 'step')}, guidance {images.guidance:g}"
 
 
 def card(name: str, images: ImageDefaults, family: Family) -> str:

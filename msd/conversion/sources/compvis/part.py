@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from msd.errors import BadCheckpoint
 from msd.graph.ir.weights import Weights
+from msd.plurals import counted
 
 T = TypeVar("T")
 DEEPEST_PREFIX = 5
@@ -57,7 +58,8 @@ class NetworkTensors:
         shape = self.tensors[name].shape
         if len(shape) != rank:
             raise self.wrong(
-                f"holds {self.prefix}{name} of the shape {list(shape)}; {rank} axes were expected"
+                f"holds {self.prefix}{name} of the shape {list(shape)};"
+                f" {counted(rank, 'axis was', 'axes were')} expected"
             )
         return shape
 

@@ -10,6 +10,7 @@ from typing import Any
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.graph.ir.weights import Weights
 from msd.models.config import SIZES
+from msd.plurals import counted
 
 RESNET = {
     "in_layers.0": "norm1",
@@ -90,8 +91,8 @@ class BlockLayout:
             self.part.same("depths of transformers on one level", sorted(differing))
         if middle and middle != down[-1][0]:
             raise self.part.wrong(
-                f"has a U-Net with {middle} transformers in its middle, and {down[-1][0]} before; as many"
-                " were expected"
+                f"has a U-Net with {counted(middle, 'transformer')} in its middle, and {down[-1][0]} before;"
+                " as many were expected"
             )
         return {
             **settings,

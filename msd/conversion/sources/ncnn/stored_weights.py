@@ -18,6 +18,7 @@ from msd.conversion.sources.ncnn.param import NcnnLayer
 from msd.conversion.sources.stored import StoredFile, stamp_of
 from msd.errors import BadCheckpoint
 from msd.graph.ir.weights import Array, Weights
+from msd.plurals import counted
 
 HALF = 0x01306B47
 FLOATS: dict[int, np.dtype[Any]] = {0: np.dtype("<f4"), HALF: np.dtype("<f2")}
@@ -99,7 +100,9 @@ def _filters(layer: NcnnLayer) -> tuple[int, int, int, int]:
             raise layer.wrong(f"has {key}={own}, {what}; upscalers have {wanted}")
     outputs, size = _count(layer, 0), _count(layer, 6)
     if size % (9 * outputs):
-        raise layer.wrong(f"has {size} weights, which are no 3x3 filters for {outputs} channels")
+        raise layer.wrong(
+            f"has {counted(size, 'weight')}, which make no 3x3 filters for {counted(outputs, 'channel')}"
+        )
     return outputs, size // (9 * outputs), 3, 3
 
 

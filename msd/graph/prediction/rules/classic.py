@@ -17,6 +17,7 @@ from msd.graph.prediction.rules.miscomputed import (
     wrong,
 )
 from msd.graph.prediction.rules.view import FLOATS, View, from_left, scale_count, shape_text
+from msd.plurals import counted
 
 BUILDER = "tflite/delegates/gpu/common/model_builder.cc"
 ELEMENTWISE = "tflite/delegates/gpu/gl/kernels/elementwise.cc"
@@ -104,7 +105,8 @@ def whole_groups() -> Check:
         reads, channels = w.shape[3], from_left(x.shape)[3]
         if reads and channels % reads == 0 and (w.data is not None or reads == channels):
             return None
-        return f"has {'constant' if w.data else 'runtime'} weights for {reads} of {channels} channels", (w,)
+        kind = "constant" if w.data else "runtime"
+        return f"has {kind} weights for {reads} of {counted(channels, 'channel')}", (w,)
 
     return Check("groups", test)
 

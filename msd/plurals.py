@@ -1,0 +1,13 @@
+"""Numbers of things in sentences."""
+
+from __future__ import annotations
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Return a number of things: "1 step", "2 steps", "0 steps"; `many` is an irregular plural."""
+    return f"{count} {plural(count, one, many)}"
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """Return the name of so many things: "step" for 1, else "steps" or `many`."""
+    return one if count == 1 else many or f"{one}s"
