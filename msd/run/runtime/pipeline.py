@@ -43,10 +43,9 @@ from msd.run.runtime.initial_image import InitialImage
 from msd.run.runtime.needs import (
     files_in_order,
     latent_shape,
-    require_controls,
     require_generates,
     require_ids_fit,
-    require_image,
+    require_possible,
     require_shape,
     strength_of,
     takes_mask,
@@ -64,7 +63,6 @@ from msd.run.runtime.step_counter import OnStep, StepCounter
 from msd.run.runtime.text import Prompt, encode_prompts
 from msd.run.runtime.timeline import TimelineRecorder, unwatched
 from msd.run.runtime.tokenizer import open_tokenizer
-from msd.run.runtime.upscale import require_enlarges
 
 Float = npt.NDArray[np.float32]
 LARGE = 1 << 28
@@ -200,10 +198,7 @@ class Pipeline:
         called with each image once it is made: the decoder then stays beside the denoiser, unless execution
         is sequential, which denoises all images before it decodes the first.
         """
-        for request in requests:
-            require_image(self.bundle, request)
-            require_controls(self.bundle, request)
-            require_enlarges(self.bundle, request)
+        require_possible(self.bundle, requests)
         tables = [self.scheduler.table(r.steps, strength_of(self.bundle, r)) for r in requests]
         prompts = [*map(self._tokenized, requests)]
         with self._networks() as networks:
