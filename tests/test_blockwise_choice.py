@@ -274,5 +274,7 @@ def test_a_target_that_is_missed_is_said() -> None:
     assert Snr(30, {}).missed(outcomes) == "the target of 30 dB is missed: unet has 29.96 dB"
     assert Snr(29, {}).missed(outcomes) == ""
     sized = SizeTarget(2_900_000, 4_000_000, 2_900_000).missed(outcomes)
-    assert sized == "the target of 2.90 MB, 72% of float32 is missed: the files take 3.00 MB"
+    assert sized == "the target of 2.90 MB, 72% of float32, is missed: the files take 3.00 MB"
     assert SizeTarget(3_000_000, 4_000_000, 1).missed(outcomes) == ""
+    close = SizeTarget(2_999_900, 4_000_000, 2_999_900).missed(outcomes)
+    assert close == "the target of 2.9999 MB, 75% of float32, is missed: the files take 3.0000 MB"

@@ -22,9 +22,9 @@ from msd.plurals import counted
 
 if TYPE_CHECKING:
     from msd.compress.calibration.generated_inputs import Calibration
-    from msd.measure.blockwise.result import BlockReport, ComponentErrors
+    from msd.measure.blockwise.result import BlockError, BlockReport, ComponentErrors
 
-WIDTH = 120
+WIDTH = 160
 """The columns to print without a terminal."""
 
 EXAMPLE = """\b
@@ -130,25 +130,28 @@ def _table(name: str, part: ComponentErrors) -> Any:
 
     table = Table(title=f"{name}, {counted(part.runs, 'input')}", title_justify="left")
     table.add_column("block", no_wrap=True)
-    columns = (
-        *("weights, kB", "before, kB", "SNR, dB", "max error"),
-        *("SNR of the result, dB", "share", "stored"),
-    )
-    for column in columns:
+    shares = any(block.final_share is not None for block in part.blocks)
+    of_result = ("SNR of the result, dB", "share") if shares else ()
+    for column in ("weights, kB", "before, kB", "SNR, dB", "max error", *of_result, "stored"):
         table.add_column(column, justify="right")
     for block in part.worst_first:
-        has_share = block.final_share is not None
         table.add_row(
             escape(block.name),
             f"{block.bytes / 1000:.1f}",
             f"{block.reference_bytes / 1000:.1f}",
             decibels(block.snr_db),
             f"{block.max_error:.2g}",
-            decibels(block.final_snr_db) if has_share else "",
-            f"{block.final_share:.1%}" if has_share else "",
+            *(_of_result(block) if shares else ()),
             ", ".join(block.stored),
         )
     return table
+
+
+def _of_result(block: BlockError) -> tuple[str, str]:
+    """Return the SNR of the network's result with this block alone compressed, and its share of the error."""
+    if block.final_share is None:
+        return "", ""
+    return decibels(block.final_snr_db), f"{block.final_share:.1%}"
 
 
 def decibels(ratio: float | None) -> str:

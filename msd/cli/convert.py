@@ -153,10 +153,11 @@ def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
         return
     sizes = " and ".join(map(str, settings.sizes)) or f"{plan.width}x{plan.height}"
     say(f"{sizes} pixels, batch {settings.batch}, recipe {plan.recipe}:")
+    longest = max(map(len, plan.parameters), default=0) + len(".tflite")
     for name, parameters in plan.parameters.items():
         about = "about " if name in plan.estimated else ""
         size = f"{about}{data_size(plan.bytes[name])}"
-        say(f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, {size}")
+        say(f"  {name + '.tflite':<{longest}} {parameters / 1e6:8.1f} M parameters, {size}")
     if plan.needs:
         say(f"Memory, predicted for {plan.device} in float16:")
     for name, needs in plan.needs.items():

@@ -253,9 +253,8 @@ def _observer(settings: DistillationSettings, on_progress: Any) -> Observer:
     def on_training(progress: TrainingProgress) -> None:
         while ahead:
             _say_duration(ahead.pop(), progress.updates_per_second)
-        left = f"{progress.seconds_left / 60:.0f} min left"
         memory = f", {progress.peak_bytes / 1e9:.1f} GB" if progress.peak_bytes else ""
-        what = f"loss {progress.loss:.3g}, {progress.updates_per_second:.2f} updates/s{memory}, {left}"
+        what = f"loss {progress.loss:.3g}, {progress.updates_per_second:.2f}/s{memory}"
         on_progress(progress.stage, what, progress.update, progress.updates)
 
     return Observer(

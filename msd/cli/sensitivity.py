@@ -135,7 +135,7 @@ def sensitivity(
         with atomic_write(output, force) as temporary:
             shutil.copyfile(written / output.name, temporary)
     if not as_json:
-        say(f"{output}: for {result.target}")
+        say(f"{output}: a recipe for {result.target}")
     if missed:
         say(f"{missed}; the recipe is the last attempt's", err=True)
         raise SystemExit(CHECK_FAILED)

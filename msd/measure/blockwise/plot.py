@@ -58,6 +58,9 @@ def _draw(axis: Any, part: ComponentErrors) -> None:
     top = 10 + max((finite(b.snr_db) for b in part.blocks if b.snr_db is not None), default=0)
     colours = ["tab:red" if b.name == worst else "lightsteelblue" for b in part.blocks]
     axis.barh(places, [min(top, finite(b.snr_db)) for b in part.blocks], color=colours, height=0.7)
+    for place, block in enumerate(part.blocks):
+        if block.snr_db is None:
+            axis.annotate("exact", (top, place), (-3, 0), textcoords="offset points", va="center", ha="right")
     axis.set_yticks(places, [b.name for b in part.blocks])
     axis.set_ylim(len(part.blocks) - 0.4, -0.6)
     axis.set_xlabel("SNR of the block alone in dB; the worst is red, the line is the median")

@@ -65,7 +65,12 @@ class SizeTarget:
         size = sum(outcome.bytes for outcome in given.values())
         if size <= self.bytes:
             return ""
-        return f"the target of {self} is missed: the files take {apart(size / 1e6, self.bytes / 1e6, 2)} MB"
+        digits = next(n for n in range(2, 7) if f"{size / 1e6:.{n}f}" != f"{self.bytes / 1e6:.{n}f}")
+        taken = f"{size / 1e6:.{digits}f} MB"
+        return f"the target of {self._words(digits)}, is missed: the files take {taken}"
 
     def __str__(self) -> str:
-        return f"{self.bytes / 1e6:.2f} MB, {self.bytes / self.whole:.0%} of float32"
+        return self._words(2)
+
+    def _words(self, digits: int) -> str:
+        return f"{self.bytes / 1e6:.{digits}f} MB, {self.bytes / self.whole:.0%} of float32"

@@ -316,7 +316,7 @@ class _Run:
         def on_sample(unet: Any, update: int) -> None:
             latents = sample(self.teacher, Student(unet, stage.prediction), ids, scale, steps)
             save_sheet(self.teacher.images(latents), folder / f"samples-{update:06}.png")
-            save_losses([folder / LOG], folder / "loss.png")
+            save_losses(folder / LOG, folder / "loss.png")
 
         return on_sample
 
