@@ -14,7 +14,7 @@ from PIL import Image
 from msd.files.atomic import atomic_write
 from msd.train.distill.levels import timesteps
 from msd.train.distill.networks import Networks
-from msd.train.distill.passes import Points, found, output_of
+from msd.train.distill.passes import Points, clean_and_noise, output_of
 from msd.train.distill.student import Student
 
 COLUMNS = 4
@@ -34,7 +34,7 @@ def sample(networks: Networks, student: Student, ids: Any, scale: float, steps: 
     with torch.no_grad():
         for now, after in pairwise(timesteps(networks.diffusion, steps)):
             points = points.moved(points.latents, torch.full_like(at, now))
-            pair = found(
+            pair = clean_and_noise(
                 networks.levels, student.prediction, points, output_of(student.unet, points, conditions)
             )
             points = points.moved(networks.levels.at(torch.full_like(at, after), *pair), at)
