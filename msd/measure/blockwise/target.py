@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from msd.measure.blockwise.choice import Choice
 from msd.measure.blockwise.result import finite
-from msd.measure.blockwise.sensitivity import Outcome, Study, for_size, for_snr, raised
+from msd.measure.blockwise.sensitivity import Outcome, Study, for_size, for_snr, raised_aims
 from msd.measure.limits import apart
 
 
@@ -24,7 +24,7 @@ class Snr:
 
     def closer(self, study: Study, given: Mapping[str, Outcome]) -> Snr | None:
         """Return a closer aim after a recipe whose outcome was `given`; None where that is good."""
-        aims = raised(self.aims, self.db, given)
+        aims = raised_aims(self.aims, self.db, given)
         return replace(self, aims=aims) if aims else None
 
     def missed(self, given: Mapping[str, Outcome]) -> str:

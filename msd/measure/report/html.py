@@ -16,11 +16,11 @@ from msd.measure.report.phrases import (
     megabytes,
     overflows,
     places,
-    ran,
     ran_on,
     share,
     traffic_phrases,
     unjudged,
+    verdict_phrase,
 )
 from msd.measure.report.report import (
     SHOWN,
@@ -87,7 +87,7 @@ def _overview(report: Report) -> Iterable[str]:
     yield "<ul>"
     for number, file in enumerate(report.files):
         tick = "·" if unjudged(file) else "✔" if _passes(file) else "✘"
-        yield f'<li>{tick} <a href="#file-{number}">{_path(file.file)}</a>: {_text(_said(file))}</li>'
+        yield f'<li>{tick} <a href="#file-{number}">{_path(file.file)}</a>: {_text(_outcome(file))}</li>'
     yield "</ul>"
 
 
@@ -101,17 +101,18 @@ def _only_predicted(file: FileReport) -> list[DelegatePrediction]:
     return [p for p in file.predictions if not (file.run and p.delegate == RAN)]
 
 
-def _said(file: FileReport) -> str:
-    heard = [ran(file.run)] if file.run else []
-    shares = [f"{share(file, p)} predicted on {p.delegate}" for p in _only_predicted(file)]
-    return unjudged(file) or ", ".join([*heard, *shares])
+def _outcome(file: FileReport) -> str:
+    """Return what a file's run and predictions say, in a phrase, or why it has none."""
+    measured = [verdict_phrase(file.run)] if file.run else []
+    predicted = [f"{share(file, p)} predicted on {p.delegate}" for p in _only_predicted(file)]
+    return unjudged(file) or ", ".join([*measured, *predicted])
 
 
 def _file(number: int, file: FileReport) -> Iterable[str]:
     yield f'<h2 id="file-{number}">{_path(file.file)}</h2>'
     cards = [(plural(file.operations, "operation"), str(file.operations)), ("size", megabytes(file.bytes))]
     if file.run:
-        cards.append((ran_on(file.run), ran(file.run)))
+        cards.append((ran_on(file.run), verdict_phrase(file.run)))
     yield _cards(cards)
     yield f'<p class="dim"><code>sha256 {_text(file.sha256)}</code></p>'
     if unjudged(file):

@@ -15,11 +15,11 @@ from msd.measure.report.phrases import (
     megabytes,
     overflows,
     places,
-    ran,
     ran_on,
     share,
     traffic_phrases,
     unjudged,
+    verdict_phrase,
 )
 from msd.measure.report.report import SHOWN, DelegatePrediction, FileReport, Group, Report, grouped
 from msd.plurals import plural
@@ -40,7 +40,7 @@ def to_markdown(report: Report) -> str:
         if file.run:
             tick = "✔" if file.run.ok else "✘"
             on = report.adapter.name if report.adapter else ran_on(file.run)
-            lines += ["", f"**{file.file}** on {on}: {tick} {ran(file.run)}."]
+            lines += ["", f"**{file.file}** on {on}: {tick} {verdict_phrase(file.run)}."]
             lines += [f"- ✘ {objection}" for objection in file.run.objections]
         lines += [f"- ✘ {sentence}" for sentence in overflows(file)[:LONGEST]]
         lines += [f"- ⚠️ {sentence}" for sentence in file.disagreements]

@@ -140,7 +140,7 @@ def ran_on(run: Verdict) -> str:
     return run.adapter if run.adapter_type == "browser" else "the real delegate"
 
 
-def ran(run: Verdict) -> str:
+def verdict_phrase(run: Verdict) -> str:
     """Return the verdict of what ran a file in a phrase."""
     if run.crashed:
         return f"lost, {counted(run.operations, 'operation')} undecided"

@@ -105,7 +105,7 @@ def distill(
     Every process of `accelerate launch` calls this. Raises BadCheckpoint, BadConfig, BadCalibration for bad
     prompts or captions, BadImage, NotFinite where a loss is not, and OutputUnwritable.
     """
-    accelerator = start(settings)
+    accelerator = start_accelerator(settings)
     teacher = open_networks(folder, str(accelerator.device))
     goal = replace(settings.goal, usual=teacher.checkpoint.images or ImageDefaults())
     settings = replace(settings, goal=goal)
@@ -177,7 +177,7 @@ def _announcement(
     )
 
 
-def start(settings: DistillationSettings) -> Accelerator:
+def start_accelerator(settings: DistillationSettings) -> Accelerator:
     """Return accelerate's view of this process, set up so that a seed determines the result on one GPU.
 
     Raises BadConfig for a batch that the processes and parts cannot share.
