@@ -29,7 +29,6 @@ from msd.models.families import FIRST, Family, families, find_family, title_of
 from msd.models.families.calls import Call
 from msd.models.families.control import with_controls
 from msd.models.families.wiring import Wiring, require_calls, require_settings, wire
-from msd.plurals import counted
 from msd.tensor_spec import TensorSpec
 
 FORMAT, OLDEST = 3, 2
@@ -380,7 +379,7 @@ def _check_numbers(manifest: Manifest) -> None:
     images = manifest.images
     if not 1 <= images.steps <= MOST_STEPS or not abs(images.guidance) <= MOST_GUIDANCE:
         raise ValueError(
-            f"images take {counted(images.steps, 'step')} and guidance {images.guidance:g}, beyond the bounds"
+            f"images take {images.steps} steps and guidance {images.guidance:g}, beyond the bounds"
         )
     for name, settings in manifest.configuration.components.items():
         for key, kinds in COMPUTED_WITH.items():
@@ -394,8 +393,7 @@ def _check_file(path: Path, expected: ConvertedFile, verify: bool) -> None:
         raise BadBundle(f"{path} is missing, though {MANIFEST} lists it; convert the checkpoint again")
     if (size := path.stat().st_size) != expected.bytes:
         raise BadBundle(
-            f"{path} has {counted(size, 'byte')} and {MANIFEST} says {expected.bytes};"
-            " convert the checkpoint again"
+            f"{path} has {size} bytes and {MANIFEST} says {expected.bytes}; convert the checkpoint again"
         )
     if verify and file_facts(path).sha256 != expected.sha256:
         raise BadBundle(f"{path} has another SHA-256 than {MANIFEST} says; convert the checkpoint again")

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from matplotlib import pyplot
 
 from msd.cli import blocks as cli
 from msd.cli.blocks import blocks
@@ -103,11 +102,11 @@ def test_an_exact_block_is_named_so_in_the_plot_and_no_column_is_empty() -> None
     part = ComponentErrors(runs=1, blocks=errors)
     heads = [str(column.header) for column in cli._table("unet", part).columns]
     assert heads == ["block", "weights, kB", "before, kB", "SNR, dB", "max error", "stored"]
-    figure = pyplot.figure()
-    axis = figure.subplots()
+    from matplotlib.figure import Figure
+
+    axis = Figure().subplots()
     _draw(axis, part)
     assert [(text.get_text(), text.xy[1]) for text in axis.texts] == [("exact", 0)]
-    pyplot.close(figure)
 
 
 def test_a_low_median_fails_the_check(bundles: dict[str, Path]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from msd.plurals import counted, plural
+from msd.files.plurals import counted, plural
 
 PACKAGE = Path(__file__).parents[1] / "msd"
 SUFFIX = re.compile(r"""(["'])s\1 (\*|if) """)

@@ -18,9 +18,9 @@ from msd.cli.plain import data_size, escape, say, say_json
 from msd.cli.progress import conversion_progress
 from msd.cli.pruning import print_pruning, save_report
 from msd.cli.tables import print_table
+from msd.files.plurals import counted
 from msd.files.targets import require_writable
 from msd.models.families import title_of
-from msd.plurals import counted
 
 if TYPE_CHECKING:
     from msd.bundle import Conversion, Manifest

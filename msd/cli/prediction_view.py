@@ -9,6 +9,7 @@ from rich.table import Table
 
 from msd.cli.plain import escape
 from msd.cli.tables import print_table, short_names
+from msd.files.plurals import counted
 from msd.measure.report.compare import Change
 from msd.measure.report.phrases import advice, in_two_files, megabytes, places, share, unjudged
 from msd.measure.report.report import (
@@ -20,7 +21,6 @@ from msd.measure.report.report import (
     Report,
     grouped,
 )
-from msd.plurals import counted
 
 COLORS = {
     "rejected": "red",

@@ -23,11 +23,11 @@ from msd.conversion.sources.binding import some
 from msd.conversion.sources.diffusers import TOKENIZER_FILES
 from msd.errors import BadBundle, OutputExists, OutputUnwritable
 from msd.files.disk import real_place
+from msd.files.plurals import counted
 from msd.files.publication import contents
 from msd.files.schema import to_json
 from msd.files.unwritable import raises_unwritable
 from msd.models.families import find_family
-from msd.plurals import counted
 from msd.run.runtime.scheduler import name_of
 
 REPLACE = "give another folder, or --force to replace it"

@@ -18,9 +18,9 @@ from msd.conversion.schedule import other_noise
 from msd.conversion.sources.added_tokens import read_tokenizer
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadCheckpoint, BadConfig
+from msd.files.plurals import counted
 from msd.models.families import Family
 from msd.models.sdxl_text_config import OLD_END
-from msd.plurals import counted
 from msd.run.runtime.scheduler import insisted_settings, make_scheduler, name_of
 from msd.run.runtime.tokenizer import Tokenizer
 from msd.run.runtime.tokenizer_files import LENGTH

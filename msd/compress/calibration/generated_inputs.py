@@ -16,12 +16,12 @@ from msd.compress.calibration.inputs import Inputs, Runs, open_folder
 from msd.compress.calibration.prompt_file import read_prompts
 from msd.compress.calibration.random_words import PROMPTS, RANDOM_WORDS, random_prompts
 from msd.errors import BadCalibration
+from msd.files.plurals import counted
 from msd.graph import tflite
 from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array
 from msd.models.demo.captions import captions
 from msd.models.families.control import PREFIX
-from msd.plurals import counted
 from msd.run.runners.runner import Runnable
 from msd.run.runtime.guidance import Guidance, denoiser_batch
 from msd.run.runtime.needs import files_in_order

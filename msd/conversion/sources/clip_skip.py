@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadConfig
+from msd.files.plurals import counted
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER
-from msd.plurals import counted
 
 LAYER = re.compile(r"encoder\.layers\.([0-9]{1,9})\.")
 

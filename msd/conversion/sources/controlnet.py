@@ -23,13 +23,13 @@ from msd.conversion.sources.other_formats import remedy_for_address
 from msd.conversion.sources.two_names import require_equal_without
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint, BadConfig
+from msd.files.plurals import counted
 from msd.graph.ir.weights import Weights
 from msd.models.config import SIZES, AddedWidths, ControlledUNetConfig, UNetConfig
 from msd.models.control_config import HINT_CHANNELS, ControlNetConfig, FusedUNetConfig
 from msd.models.families import Component, Family, Part
 from msd.models.families.control import NAME, component_of_control, with_controls
 from msd.models.networks import read_config
-from msd.plurals import counted
 
 KINDS = "a folder of diffusers' ControlNetModel, or a file with one"
 EMBEDDING = "controlnet_cond_embedding"

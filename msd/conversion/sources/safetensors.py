@@ -21,8 +21,8 @@ import numpy as np
 from msd.conversion.sources.stored import Contents, StoredFile, stamp_of, unreadable
 from msd.errors import BadCheckpoint
 from msd.files import bounded
+from msd.files.plurals import counted
 from msd.graph.ir.weights import Array, Weights
-from msd.plurals import counted
 
 KIND = "safetensors file"
 LONGEST_HEADER = bounded.TEXT_BYTES

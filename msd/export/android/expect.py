@@ -13,7 +13,7 @@ from pathlib import Path
 from msd.bounds import MOST_SEED
 from msd.errors import BadImage
 from msd.export.app.manifest import AppManifest
-from msd.plurals import counted
+from msd.files.plurals import counted
 
 LEAST_PSNR = 30.0
 """The least PSNR in dB of a phone's image: below, it is another image.

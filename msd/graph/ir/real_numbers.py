@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from msd.files.plurals import counted
 from msd.graph.ir.graph import Quant, Tensor
 from msd.graph.ir.weights import Array
-from msd.plurals import counted
 
 FLOATS = ("FLOAT32", "FLOAT16")
 QUANTISED = ("INT8", "UINT8", "INT16", "INT4", "INT2")

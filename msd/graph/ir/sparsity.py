@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from msd.files.plurals import counted
 from msd.graph.ir.weights import Array, Weights
-from msd.plurals import counted
 
 
 @dataclass(frozen=True, eq=False)

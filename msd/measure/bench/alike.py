@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from msd.bundle import Bundle, Configuration
+from msd.files.plurals import counted
 from msd.measure.bench.result import Benchmark
-from msd.plurals import counted
 
 
 def differences(bundles: Sequence[Bundle], names: Sequence[str]) -> Iterator[str]:

@@ -10,6 +10,7 @@ import msd
 from msd.bundle import Bundle
 from msd.errors import BadModelFile, DelegateFailed
 from msd.files.packages import installed_versions
+from msd.files.plurals import counted
 from msd.gpu.gpu_api import IMPLEMENTATIONS
 from msd.measure.bench.image_time import SECONDS, can_generate, generate_timed, image_time
 from msd.measure.bench.measure import measure, measurement
@@ -22,7 +23,6 @@ from msd.measure.bench.result import (
     ratios,
     when_and_what,
 )
-from msd.plurals import counted
 from msd.run.runners.backend import Backend, Report
 from msd.run.runners.engine import Engine
 from msd.run.runners.machine import Machine, this_machine

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from msd.files.plurals import counted
 from msd.measure.bench.result import (
     Benchmark,
     BundleMeasurements,
@@ -19,7 +20,6 @@ from msd.measure.bench.result import (
 )
 from msd.measure.markdown import table_row
 from msd.models.families import is_file, place_of, title_of
-from msd.plurals import counted
 
 NOTHING = "–"
 

@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from msd.files.plurals import counted, plural
 from msd.files.schema import UNLESS_EMPTY
 from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr
 from msd.measure.judging.rejection import Rejection
-from msd.plurals import counted, plural
 from msd.run.runners.runner import Precision, other_precision
 
 THRESHOLD_DB = {"fp32": 60.0, "fp16": 35.0}

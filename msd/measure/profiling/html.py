@@ -8,11 +8,11 @@ from importlib.resources import files
 from itertools import groupby
 from statistics import median
 
+from msd.files.plurals import counted, plural
 from msd.measure.bench.table import TextTable, duration
 from msd.measure.profiling.kinds import KernelCost, by_kernel, by_kind, kind_of, total
 from msd.measure.profiling.result import DispatchCost, KernelReport, NetworkCosts
 from msd.measure.profiling.table import remarks, tables, title
-from msd.plurals import counted, plural
 
 ROW, GAP, TALL = 32, 4, 104
 """Height of a row of bars, the space between rows, and the height of a chart."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from statistics import median
 
 from msd.errors import DelegateFailed
+from msd.files.plurals import counted
 from msd.gpu.peaks import Peaks
 from msd.measure.profiling.result import DispatchCost, NetworkCosts
-from msd.plurals import counted
 from msd.run.runners.backend import Report
 from msd.run.runners.backends.webgpu import WebGpuProcess
 from msd.run.runners.random_inputs import random_inputs

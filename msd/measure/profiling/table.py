@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from msd.files.plurals import counted
 from msd.gpu.peaks import Peaks
 from msd.measure.bench.table import TextTable, duration
 from msd.measure.profiling.kinds import KernelCost, by_kind, total
@@ -17,7 +18,6 @@ from msd.measure.profiling.result import (
 )
 from msd.measure.profiling.winograd_counts import TILES, saved_flops, tensor_growth, weight_growth
 from msd.models.families import is_file, title_of
-from msd.plurals import counted
 
 NOTHING = "–"
 

@@ -9,12 +9,12 @@ from statistics import fmean
 
 import msd
 from msd.errors import BadConfig
+from msd.files.plurals import counted, plural
 from msd.measure.limits import apart
 from msd.measure.regress import metrics
 from msd.measure.regress.goldens import Goldens, Origin
 from msd.measure.regress.metrics import Pixels
 from msd.measure.regress.suite import Suite, SuitePicture, Thresholds
-from msd.plurals import counted, plural
 
 FORMAT = 1
 

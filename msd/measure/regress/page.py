@@ -10,10 +10,10 @@ from importlib.resources import files
 
 import numpy as np
 
+from msd.files.plurals import counted, plural
 from msd.measure.regress.compare import ImageComparison, Result, decibels
 from msd.measure.regress.metrics import Pixels
 from msd.measure.regress.regression import Regression
-from msd.plurals import counted, plural
 
 FACTORS = (64, 32, 16, 8, 4, 2, 1)
 CLIPPED = 99.9

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 
+from msd.files.plurals import counted, plural
 from msd.measure.report.phrases import (
     COUNTED,
     READ_AND_WRITTEN,
@@ -32,7 +33,6 @@ from msd.measure.report.report import (
     ReportedFault,
     grouped,
 )
-from msd.plurals import counted, plural
 
 RAN = "litert-gpu"
 """The delegate that runs a file; of others there are only rules."""

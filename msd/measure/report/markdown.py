@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msd.files.plurals import plural
 from msd.measure.markdown import table_row
 from msd.measure.report.phrases import (
     COUNTED,
@@ -22,7 +23,6 @@ from msd.measure.report.phrases import (
     verdict_phrase,
 )
 from msd.measure.report.report import SHOWN, DelegatePrediction, FileReport, Group, Report, grouped
-from msd.plurals import plural
 
 LONGEST = 20
 """Groups of findings to show for a file and delegate; the JSON form has all."""

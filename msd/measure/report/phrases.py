@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msd.files.plurals import counted
 from msd.measure.judging.browser import NOTES
 from msd.measure.judging.verdict import Verdict
 from msd.measure.report.report import CountedTraffic, DelegatePrediction, FileReport, LeastTime
 from msd.models.families import families
-from msd.plurals import counted
 
 BYTES = ("MB", 1e6), ("kB", 1e3)
 FLOP = ("GFLOP", 1e9), ("MFLOP", 1e6), ("kFLOP", 1e3)

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.bounds import MOST_SCALE
 from msd.errors import BadValue
+from msd.run.runtime.arrays import Float
 
-Float = npt.NDArray[np.float32]
 LEAST_GUESS = 0.1
 """The factor of a ControlNet's first output in guess mode; that of its last is 1."""
 

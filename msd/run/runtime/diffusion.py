@@ -15,14 +15,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.errors import BadConfig
 from msd.files import schema
-from msd.plurals import counted, plural
+from msd.files.plurals import counted, plural
+from msd.run.runtime.arrays import Double, Float
 
-Float = npt.NDArray[np.float32]
-Double = npt.NDArray[np.float64]
 MAX_BETA = 0.999
 MOST_TIMESTEPS = 10_000
 LARGEST = 1e6

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.errors import BadConfig, BadImage
 from msd.files import bounded
+from msd.run.runtime.arrays import Float
 from msd.run.runtime.image import image_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Float = npt.NDArray[np.float32]
 Fit = Literal["crop", "stretch"]
 """Crop the centre to the model's aspect ratio before resizing, or distort the whole image to it."""
 

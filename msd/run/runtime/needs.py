@@ -9,9 +9,9 @@ import numpy as np
 
 from msd.bundle import Bundle
 from msd.errors import BadBundle, BadConfig
+from msd.files.plurals import counted
 from msd.graph.ir.weights import Array
 from msd.models.families.calls import Call, OutputKind
-from msd.plurals import counted
 from msd.run.runtime.initial_image import Fit, InitialImage, open_initial_image
 from msd.run.runtime.listed_sizes import require_listed_sizes
 from msd.run.runtime.request import Request

@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import msd
 from msd.bundle import Bundle
@@ -28,6 +27,7 @@ from msd.run.runners.engine import Engine
 from msd.run.runners.processes import Processes
 from msd.run.runners.registry import find_backend
 from msd.run.runners.runner import Conditions, Precision
+from msd.run.runtime.arrays import Float, Pixels
 from msd.run.runtime.components import LoadedNetwork, Wrap, open_component
 from msd.run.runtime.control import Control, idle_controls
 from msd.run.runtime.decode import decode
@@ -51,7 +51,6 @@ from msd.run.runtime.needs import (
     takes_mask,
 )
 from msd.run.runtime.noise import noise
-from msd.run.runtime.paste import Levels
 from msd.run.runtime.preview import OnPreview, Preview, preview_decoder
 from msd.run.runtime.prompt import TokenizedPrompt, tokenize
 from msd.run.runtime.prompt_syntax import PromptSyntax
@@ -64,7 +63,6 @@ from msd.run.runtime.text import Prompt, encode_prompts
 from msd.run.runtime.timeline import TimelineRecorder, unwatched
 from msd.run.runtime.tokenizer import open_tokenizer
 
-Float = npt.NDArray[np.float32]
 LARGE = 1 << 28
 """Each file of a bundle of at least this many bytes runs in a process of its own, on the CPU too."""
 
@@ -354,7 +352,7 @@ class Pipeline:
         seconds: float,
         clean: Float,
     ) -> None:
-        def decoded(latents: Float) -> Levels:
+        def decoded(latents: Float) -> Pixels:
             decoder = networks.take(preview_decoder(self.bundle))
             image = decode(self.bundle, decoder, request, latents)
             if networks.execution == "sequential":

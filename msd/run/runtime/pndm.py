@@ -13,15 +13,8 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from msd.errors import BadConfig
-from msd.run.runtime.diffusion import (
-    NO_RESCALING,
-    Diffusion,
-    Double,
-    impossible,
-    require,
-    settings_in,
-    without,
-)
+from msd.run.runtime.arrays import Double
+from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, impossible, require, settings_in, without
 from msd.run.runtime.spacing import SPACINGS, visited, whole
 from msd.run.runtime.step import Step, StepTable, first_step, step_table
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from msd.errors import BadConfig
 from msd.files.packages import require_packages
-from msd.run.runtime.diffusion import Diffusion, Double, require
+from msd.run.runtime.arrays import Double
+from msd.run.runtime.diffusion import Diffusion, require
 from msd.run.runtime.spacing import SPACINGS, visited, visited_before_the_end
 
 RHO = 7.0

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.errors import BadConfig
-from msd.plurals import counted, plural
+from msd.files.plurals import counted, plural
+from msd.run.runtime.arrays import Double
 
-Double = npt.NDArray[np.float64]
 SPACINGS = ("leading", "trailing", "linspace")
 
 

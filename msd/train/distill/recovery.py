@@ -18,10 +18,10 @@ from msd.conversion.trace import traced_model
 from msd.errors import BadConfig
 from msd.files import bounded, schema
 from msd.files.fingerprint import fingerprint
+from msd.files.plurals import counted
 from msd.graph.ledger import ComponentPruning
 from msd.graph.rewrite import Rewrite, apply
 from msd.models.families.stable_diffusion import UNET
-from msd.plurals import counted
 from msd.train.distill.fake_quantization import keeps_scale
 from msd.train.distill.networks import Networks
 from msd.train.distill.swings import BYTES

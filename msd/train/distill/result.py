@@ -14,12 +14,12 @@ import torch
 from msd.bundle import ImageDefaults
 from msd.conversion.sources.diffusers import DISTILLATION, INDEX, SCHEDULER
 from msd.errors import OutputExists
+from msd.files.plurals import counted
 from msd.files.publication import contents, publish, staged
 from msd.files.targets import require_targets
 from msd.files.unwritable import raises_unwritable
 from msd.models.families import Family
 from msd.models.families.stable_diffusion import UNET
-from msd.plurals import counted
 from msd.train.distill.consistency import lcm_scheduler
 from msd.train.distill.networks import Networks
 from msd.train.distill.saving import says_unwritable

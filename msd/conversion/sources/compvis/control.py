@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.unet import BlockLayout, places, renamed
+from msd.files.plurals import counted
 from msd.graph.ir.weights import Weights
-from msd.plurals import counted
 
 WRAPPER = "control_model."
 HINT, ZERO, MIDDLE = "input_hint_block", "zero_convs", "middle_block_out"

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TypeVar
 
 from msd.errors import BadCheckpoint
+from msd.files.plurals import counted
 from msd.graph.ir.weights import Weights
-from msd.plurals import counted
 
 T = TypeVar("T")
 DEEPEST_PREFIX = 5

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from msd.conversion.sources.compvis.part import NetworkTensors
+from msd.files.plurals import counted
 from msd.graph.ir.weights import Weights
 from msd.models.config import SIZES
-from msd.plurals import counted
 
 RESNET = {
     "in_layers.0": "norm1",

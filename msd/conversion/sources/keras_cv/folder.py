@@ -23,7 +23,6 @@ from msd.models.config import TextEncoderConfig, UNetConfig
 from msd.models.families.calls import TOKENIZER
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER, UNET, VAE_DECODER
 from msd.models.vae_config import VaeDecoderConfig, VaeEncoderConfig
-from msd.plurals import counted
 from msd.run.runtime.tokenizer_files import LENGTH
 
 USUAL_NAMES = {
@@ -133,12 +132,11 @@ def _configurations(by_component: Mapping[str, _StoredNetwork]) -> tuple[TextEnc
     (vocabulary, width), (length, _) = text.shape(0, 2), text.shape(1, 2)
     if vocabulary < VOCABULARY:
         raise BadCheckpoint(
-            f"{text.path} knows {counted(vocabulary, 'token')};"
-            f" keras-cv's tokenizer, which is CLIP's, has {VOCABULARY}"
+            f"{text.path} knows {vocabulary} tokens; keras-cv's tokenizer, which is CLIP's, has {VOCABULARY}"
         )
     if length != LENGTH:
         raise BadCheckpoint(
-            f"{text.path} reads {counted(length, 'token')} at once; keras-cv's text encoders read {LENGTH}"
+            f"{text.path} reads {length} tokens at once; keras-cv's text encoders read {LENGTH}"
         )
     first = _require_divisible(unet, unet.shape(2, 4)[-1], GROUPS)
     second = len(unet.shape(PROJECTION)) == 2
@@ -158,9 +156,7 @@ def _configurations(by_component: Mapping[str, _StoredNetwork]) -> tuple[TextEnc
 def _require_divisible(stored: _StoredNetwork, width: int, by: int) -> int:
     """Return `width`, refused if it cannot be divided into groups or heads."""
     if width % by or not width:
-        raise BadCheckpoint(
-            f"{stored.path} is {counted(width, 'channel')} wide; a multiple of {by} was expected"
-        )
+        raise BadCheckpoint(f"{stored.path} is {width} channels wide; a multiple of {by} was expected")
     return width
 
 

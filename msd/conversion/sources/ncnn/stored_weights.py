@@ -17,8 +17,8 @@ import numpy as np
 from msd.conversion.sources.ncnn.param import NcnnLayer
 from msd.conversion.sources.stored import StoredFile, stamp_of
 from msd.errors import BadCheckpoint
+from msd.files.plurals import counted
 from msd.graph.ir.weights import Array, Weights
-from msd.plurals import counted
 
 HALF = 0x01306B47
 FLOATS: dict[int, np.dtype[Any]] = {0: np.dtype("<f4"), HALF: np.dtype("<f2")}

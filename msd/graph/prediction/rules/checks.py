@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msd.files.plurals import counted
 from msd.graph.ir import Tensor
 from msd.graph.prediction.releases import ALWAYS, Span
 from msd.graph.prediction.rules.finding import Severity
 from msd.graph.prediction.rules.view import View, broadcast, shape_text
-from msd.plurals import counted
 
 Flaw = tuple[str, tuple[Tensor, ...]]
 Test = Callable[[View], Flaw | None]

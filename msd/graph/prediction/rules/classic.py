@@ -6,6 +6,7 @@ or from a report about devices.
 
 from __future__ import annotations
 
+from msd.files.plurals import counted
 from msd.graph.prediction.rules.checks import Check, Flaw
 from msd.graph.prediction.rules.miscomputed import (
     HALF_SUM,
@@ -17,7 +18,6 @@ from msd.graph.prediction.rules.miscomputed import (
     wrong,
 )
 from msd.graph.prediction.rules.view import FLOATS, View, from_left, scale_count, shape_text
-from msd.plurals import counted
 
 BUILDER = "tflite/delegates/gpu/common/model_builder.cc"
 ELEMENTWISE = "tflite/delegates/gpu/gl/kernels/elementwise.cc"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from msd.files.plurals import counted
 from msd.graph.ir import NUMPY, Tensor
 from msd.graph.prediction.rules.checks import Check, Flaw, is_scalar
 from msd.graph.prediction.rules.view import (
@@ -15,7 +16,6 @@ from msd.graph.prediction.rules.view import (
     scale_count,
     shape_text,
 )
-from msd.plurals import counted
 
 SHAPED_BY: dict[str, tuple[int, ...]] = {
     "RESHAPE": (1,),

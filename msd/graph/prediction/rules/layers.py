@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from msd.files.plurals import counted
 from msd.graph.ir import Tensor
 from msd.graph.prediction.rules.checks import Check, Flaw, check, version
 from msd.graph.prediction.rules.view import View, from_left, missing_scale, scale_count, shape_text
-from msd.plurals import counted
 
 SMALL = ("INT2", "INT4", "INT8")
 WEIGHTS = frozenset({"FLOAT32", "FLOAT16", "UINT8", *SMALL})

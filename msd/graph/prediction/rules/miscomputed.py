@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from msd.files.plurals import counted
 from msd.graph.ir import Tensor
 from msd.graph.prediction.rules.by_release import IDS_OF_RANK_TWO, LOWER_RANK_FIRST, TOP_OF_RANK_ONE
 from msd.graph.prediction.rules.checks import Check, Flaw, Test
 from msd.graph.prediction.rules.layers import is_layer
 from msd.graph.prediction.rules.view import View, from_left, from_right, numbers, scale_count, shape_text
-from msd.plurals import counted
 
 MEASURED = "measured with ai-edge-litert 2.3.0"
 LARGEST_HALF = 65504.0
