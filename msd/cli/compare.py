@@ -19,7 +19,7 @@ from msd.cli.progress import column_progress
 from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
 from msd.errors import MsdError
-from msd.files.plurals import counted
+from msd.files.wording import counted
 
 if TYPE_CHECKING:
     from msd.train.comparison.compare import Comparison

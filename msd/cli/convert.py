@@ -18,8 +18,8 @@ from msd.cli.plain import data_size, escape, say, say_json
 from msd.cli.progress import conversion_progress
 from msd.cli.pruning import print_pruning, save_report
 from msd.cli.tables import print_table
-from msd.files.plurals import counted
 from msd.files.targets import require_writable
+from msd.files.wording import counted, listed
 from msd.models.families import title_of
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
     if as_json:
         say_json(json.dumps(asdict(plan), indent=2))
         return
-    sizes = " and ".join(map(str, settings.sizes)) or f"{plan.width}x{plan.height}"
+    sizes = listed(settings.sizes) or f"{plan.width}x{plan.height}"
     say(f"{sizes} pixels, batch {settings.batch}, recipe {plan.recipe}:")
     longest = max(map(len, plan.parameters), default=0) + len(".tflite")
     for name, parameters in plan.parameters.items():
@@ -188,7 +188,7 @@ def _print_shared(file: SharedFile) -> None:
     verb = "adds" if len(others) == 1 else "add"
     say(
         f"{file.file}: {first} takes {data_size(file.first)},"
-        f" {' and '.join(others)} {verb} {data_size(file.added)};"
+        f" {listed(others)} {verb} {data_size(file.added)};"
         f" in separate files they would take {data_size(file.separate)}",
         err=True,
     )

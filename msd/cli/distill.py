@@ -16,7 +16,7 @@ from msd.cli.command import Command, Failure
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import say, say_json
 from msd.cli.progress import component_progress
-from msd.files.plurals import counted
+from msd.files.wording import counted
 
 if TYPE_CHECKING:
     from msd.train.distill.distill import Announcement, Observer

@@ -14,6 +14,7 @@ from msd.bounds import MOST_GUIDANCE
 from msd.cli import options
 from msd.cli.least_steps import say_least_steps
 from msd.cli.plain import say
+from msd.files.wording import listed
 
 if TYPE_CHECKING:
     from msd.bundle import Bundle, ImageSize
@@ -43,7 +44,7 @@ class ExportRequest:
         bundle = open_bundle(self.bundle, verify=verify)
         sizes = bundle.manifest.configuration.sizes
         if sizes and self.size is None:
-            has = " or ".join(map(str, sizes))
+            has = listed(sizes, "or")
             raise click.UsageError(f"An export has one size of images: choose --size {has}.")
         with one_size(bundle, self.size) as picked:
             require_listed_ports(picked)

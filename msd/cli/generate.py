@@ -19,8 +19,8 @@ from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import say
 from msd.cli.progress import step_progress
 from msd.errors import BadConfig, OutputExists, OutputUnwritable
-from msd.files.plurals import counted
 from msd.files.targets import require_writable
+from msd.files.wording import counted
 
 if TYPE_CHECKING:
     from msd.bundle import Bundle, ImageSize

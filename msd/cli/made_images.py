@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msd.cli.plain import say, say_json
-from msd.files.plurals import counted, plural
+from msd.files.wording import counted, plural
 
 if TYPE_CHECKING:
     from msd.run.runtime.image import GeneratedImage

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from msd.cli.plain import escape
 from msd.cli.tables import print_table, short_names
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.measure.report.compare import Change
 from msd.measure.report.phrases import advice, in_two_files, megabytes, places, share, unjudged
 from msd.measure.report.report import (

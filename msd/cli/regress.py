@@ -16,8 +16,8 @@ from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import step_progress
 from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
-from msd.files.plurals import counted
 from msd.files.targets import require_writable
+from msd.files.wording import counted
 
 if TYPE_CHECKING:
     from msd.measure.regress.compare import ImageComparison, Result

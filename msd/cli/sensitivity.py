@@ -23,9 +23,9 @@ from msd.cli.progress import component_progress
 from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
 from msd.files.atomic import atomic_write
-from msd.files.plurals import counted
 from msd.files.scratch import scratch_folder
 from msd.files.targets import require_writable
+from msd.files.wording import counted
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from msd.cli.plain import escape
 from msd.cli.tables import print_table, short_names
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.measure.judging import Rejection, Verdict
 from msd.measure.judging.browser import NOTES, BrowserVerdict
 from msd.measure.report.compare import files_of_both

@@ -15,7 +15,7 @@ from msd.compress.calibration.image_inputs import scene_inputs
 from msd.compress.calibration.ranges import LARGEST, magnitudes
 from msd.conversion.job import Job
 from msd.conversion.trace import traced_model
-from msd.files.plurals import counted, plural
+from msd.files.wording import counted, plural
 from msd.graph.ir import Graph, Model
 from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array

@@ -11,6 +11,7 @@ from msd.bundle import Bundle, ImageSize
 from msd.conversion.option_values import shown
 from msd.errors import BadConfig
 from msd.files.names import can_be_path
+from msd.files.wording import listed
 
 Test = Callable[[Any], bool]
 
@@ -51,7 +52,7 @@ def require_types(types: Mapping[str, Sequence[tuple[Test, str]]], given: Mappin
     """Raise BadConfig, naming the argument, for a value of another type than these."""
     for name, value in given.items():
         if name in types and not any(holds(value) for holds, _ in types[name]):
-            words = " or ".join(words for _, words in types[name])
+            words = listed((words for _, words in types[name]), "or")
             raise BadConfig(f"{name} is {shown(value)}; {words} was expected")
 
 

@@ -14,9 +14,9 @@ from msd.errors import BadConfig
 from msd.files import schema
 from msd.files.configs import CONFIGS, find_config, read_config, shipped_names
 from msd.files.fingerprint import fingerprint
-from msd.files.plurals import counted
 from msd.files.schema import to_json
 from msd.files.toml_keys import require_known_keys
+from msd.files.wording import counted
 from msd.graph.ir import SIGNATURE
 
 FOLDER = CONFIGS / "interfaces"

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from msd.bounds import is_number, is_whole
 from msd.files.names import can_be_path
+from msd.files.wording import listed
 
 WORDS = Repr()
 WORDS.maxstring = WORDS.maxother = 300
@@ -61,7 +62,7 @@ def number(least: float, most: float) -> OptionValue:
 
 def one_of(*values: str) -> OptionValue:
     """Return those texts."""
-    return OptionValue("choice", lambda v: v in values, " or ".join(map(repr, values)), choices=values)
+    return OptionValue("choice", lambda v: v in values, listed(map(repr, values), "or"), choices=values)
 
 
 def all_are(is_one: Callable[[Any], bool], words: str) -> OptionValue:

@@ -18,7 +18,7 @@ from msd.conversion.schedule import other_noise
 from msd.conversion.sources.added_tokens import read_tokenizer
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadCheckpoint, BadConfig
-from msd.files.plurals import counted
+from msd.files.wording import counted, listed
 from msd.models.families import Family
 from msd.models.sdxl_text_config import OLD_END
 from msd.run.runtime.scheduler import insisted_settings, make_scheduler, name_of
@@ -70,7 +70,7 @@ def _of_latents(checkpoint: Checkpoint) -> Iterator[str]:
     unknown = {latents + count(latents): what for what, count in UNKNOWN_BESIDE.items()}
     others = [what for count, what in (*unknown.items(), *beside.items()) if count == channels]
     taken = f": beside latents of {latents} {others[0]}" if others else ""
-    known = " or ".join(f"{count} ({what})" for count, what in possible.items())
+    known = listed((f"{count} ({what})" for count, what in possible.items()), "or")
     yield f"its {denoiser.title} takes {counted(channels, 'channel')}{taken}; {known} are supported"
 
 

@@ -18,7 +18,7 @@ from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.repainting import repainted
 from msd.errors import BadConfig
 from msd.files import schema
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.run.runtime.diffusion import Diffusion
 from msd.run.runtime.scheduler import BY_CLASS, SCHEDULERS, make_scheduler, parse_name
 

@@ -16,7 +16,7 @@ from msd.compress.calibration.inputs import Inputs, Runs, open_folder
 from msd.compress.calibration.prompt_file import read_prompts
 from msd.compress.calibration.random_words import PROMPTS, RANDOM_WORDS, random_prompts
 from msd.errors import BadCalibration
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph import tflite
 from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from msd.errors import BadCalibration
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ir.weights import Array
 from msd.run.runners.checks import one_line
 from msd.tensor_spec import TensorSpec

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadConfig
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER
 
 LAYER = re.compile(r"encoder\.layers\.([0-9]{1,9})\.")

@@ -23,7 +23,7 @@ from msd.conversion.sources.other_formats import remedy_for_address
 from msd.conversion.sources.two_names import require_equal_without
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint, BadConfig
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ir.weights import Weights
 from msd.models.config import SIZES, AddedWidths, ControlledUNetConfig, UNetConfig
 from msd.models.control_config import HINT_CHANNELS, ControlNetConfig, FusedUNetConfig

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from math import isqrt
 
 from msd.errors import BadCheckpoint
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ir.weights import Weights
 from msd.models.upscaler_config import SCALES, CompactConfig, RrdbConfig
 

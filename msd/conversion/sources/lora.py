@@ -18,7 +18,7 @@ from msd.conversion.sources.lora_file import AdapterFile, located, open_adapter
 from msd.conversion.sources.lora_layers import LayerChange, layer_changes
 from msd.conversion.sources.lora_model import require_same_model
 from msd.errors import BadConfig
-from msd.files.plurals import counted
+from msd.files.wording import counted
 
 
 def parse(text: str) -> tuple[Path, float]:

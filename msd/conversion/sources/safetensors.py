@@ -21,7 +21,7 @@ import numpy as np
 from msd.conversion.sources.stored import Contents, StoredFile, stamp_of, unreadable
 from msd.errors import BadCheckpoint
 from msd.files import bounded
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ir.weights import Array, Weights
 
 KIND = "safetensors file"

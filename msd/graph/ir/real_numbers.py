@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ir.graph import Quant, Tensor
 from msd.graph.ir.weights import Array
 

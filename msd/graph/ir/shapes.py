@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from msd.files.plurals import counted
+from msd.files.wording import counted
 
 Shape = tuple[int, ...]
 Attrs = Mapping[str, Any]

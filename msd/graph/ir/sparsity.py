@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ir.weights import Array, Weights
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from msd.errors import BadModelFile
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ir import NUMPY, Graph, Model, Op, Quant, Signature, Tensor, opset
 from msd.graph.ir.weights import Array, Weights
 from msd.graph.tflite.packed import BITS, packed_bytes, unpack

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from msd.bundle import Bundle, Configuration
-from msd.files.plurals import counted
+from msd.files.wording import counted, listed
 from msd.measure.bench.result import Benchmark
 
 
@@ -18,7 +18,7 @@ def differences(bundles: Sequence[Bundle], names: Sequence[str]) -> Iterator[str
     for key in works[0]:
         values = [work[key] for work in works]
         if len({*values}) > 1:
-            yield " and ".join(f"{name} {value}" for name, value in zip(names, values, strict=True))
+            yield listed(f"{name} {value}" for name, value in zip(names, values, strict=True))
 
 
 def uncompared(benchmark: Benchmark) -> list[str]:

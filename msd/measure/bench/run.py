@@ -10,7 +10,7 @@ import msd
 from msd.bundle import Bundle
 from msd.errors import BadModelFile, DelegateFailed
 from msd.files.packages import installed_versions
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.gpu.gpu_api import IMPLEMENTATIONS
 from msd.measure.bench.image_time import SECONDS, can_generate, generate_timed, image_time
 from msd.measure.bench.measure import measure, measurement

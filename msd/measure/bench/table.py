@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.measure.bench.result import (
     Benchmark,
     BundleMeasurements,

@@ -8,6 +8,7 @@ from typing import Any
 from msd.errors import BadValue
 from msd.files.atomic import atomic_write
 from msd.files.packages import require_packages
+from msd.files.wording import listed
 from msd.measure.blockwise.result import BlockReport, ComponentErrors, finite
 
 FORMATS = (".png", ".svg")
@@ -18,7 +19,7 @@ ROW, MARGIN, WIDTH = 0.17, 1.1, 9.0
 def check_plot(path: Path) -> None:
     """Raise BadValue for a file name whose suffix is no known image format, BadConfig without matplotlib."""
     if path.suffix.lower() not in FORMATS:
-        raise BadValue(f"{path} is not a name for a plot; it should end in {' or '.join(FORMATS)}")
+        raise BadValue(f"{path} is not a name for a plot; it should end in {listed(FORMATS, 'or')}")
     require_packages("a plot", "plots", "matplotlib")
 
 

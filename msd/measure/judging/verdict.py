@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from msd.files.plurals import counted, plural
 from msd.files.schema import UNLESS_EMPTY
+from msd.files.wording import counted, plural
 from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr
 from msd.measure.judging.rejection import Rejection

@@ -8,7 +8,7 @@ from importlib.resources import files
 from itertools import groupby
 from statistics import median
 
-from msd.files.plurals import counted, plural
+from msd.files.wording import counted, plural
 from msd.measure.bench.table import TextTable, duration
 from msd.measure.profiling.kinds import KernelCost, by_kernel, by_kind, kind_of, total
 from msd.measure.profiling.result import DispatchCost, KernelReport, NetworkCosts

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from msd.errors import DelegateFailed
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.gpu.peaks import Peaks
 from msd.measure.profiling.result import DispatchCost, NetworkCosts
 from msd.run.runners.backend import Report

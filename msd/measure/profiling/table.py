@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from msd.files.plurals import counted
+from msd.files.wording import counted, listed
 from msd.gpu.peaks import Peaks
 from msd.measure.bench.table import TextTable, duration
 from msd.measure.profiling.kinds import KernelCost, by_kind, total
@@ -44,7 +44,7 @@ def remarks(report: KernelReport) -> list[str]:
     measured: list[NetworkCosts | Ablation | WinogradCosts]
     measured = [*report.networks, *report.ablations, *report.winograd]
     if software := sorted({each.adapter for each in measured if each.software}):
-        names = " and ".join(software)
+        names = listed(software)
         sentences.append(f"{names} is software: its times are those of a processor and say nothing of a GPU")
     notes = (f"{title(each.component)}: {note}" for each in report.networks for note in each.notes)
     sentences += dict.fromkeys(notes)

@@ -9,7 +9,7 @@ from statistics import fmean
 
 import msd
 from msd.errors import BadConfig
-from msd.files.plurals import counted, plural
+from msd.files.wording import counted, plural
 from msd.measure.limits import apart
 from msd.measure.regress import metrics
 from msd.measure.regress.goldens import Goldens, Origin

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from msd.files.plurals import counted, plural
+from msd.files.wording import counted, plural
 from msd.measure.regress.compare import ImageComparison, Result, decibels
 from msd.measure.regress.metrics import Pixels
 from msd.measure.regress.regression import Regression

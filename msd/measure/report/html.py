@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 
-from msd.files.plurals import counted, plural
+from msd.files.wording import counted, plural
 from msd.measure.report.phrases import (
     COUNTED,
     READ_AND_WRITTEN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msd.files.plurals import plural
+from msd.files.wording import plural
 from msd.measure.markdown import table_row
 from msd.measure.report.phrases import (
     COUNTED,

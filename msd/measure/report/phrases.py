@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.measure.judging.browser import NOTES
 from msd.measure.judging.verdict import Verdict
 from msd.measure.report.report import CountedTraffic, DelegatePrediction, FileReport, LeastTime

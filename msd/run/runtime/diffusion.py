@@ -18,7 +18,7 @@ import numpy as np
 
 from msd.errors import BadConfig
 from msd.files import schema
-from msd.files.plurals import counted, plural
+from msd.files.wording import counted, plural
 from msd.run.runtime.arrays import Double, Float
 
 MAX_BETA = 0.999

@@ -16,6 +16,7 @@ import numpy as np
 
 from msd.errors import BadConfig, BadImage
 from msd.files import bounded
+from msd.files.wording import listed
 from msd.run.runtime.arrays import Float
 from msd.run.runtime.image import image_of
 
@@ -70,7 +71,7 @@ def open_initial_image(
     not marked, whatever its colour: it is laid over black. Raises BadConfig for another `fit`.
     """
     if fit not in get_args(Fit):
-        raise BadConfig(f"fit is {fit!r}; it should be {' or '.join(get_args(Fit))}")
+        raise BadConfig(f"fit is {fit!r}; it should be {listed(get_args(Fit), 'or')}")
     image = _read(path)
     size, target = image.pixels.size, (width, height)
     box = _box(size, target, fit)

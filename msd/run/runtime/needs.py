@@ -9,7 +9,7 @@ import numpy as np
 
 from msd.bundle import Bundle
 from msd.errors import BadBundle, BadConfig
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ir.weights import Array
 from msd.models.families.calls import Call, OutputKind
 from msd.run.runtime.initial_image import Fit, InitialImage, open_initial_image

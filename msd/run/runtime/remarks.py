@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import regex
 
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.run.runtime.guidance import Guidance
 from msd.run.runtime.prompt import TokenizedPrompt
 from msd.run.runtime.request import Request

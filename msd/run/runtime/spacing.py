@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.errors import BadConfig
-from msd.files.plurals import counted, plural
+from msd.files.wording import counted, plural
 from msd.run.runtime.arrays import Double
 
 SPACINGS = ("leading", "trailing", "linspace")

@@ -14,7 +14,7 @@ import torch
 
 from msd.errors import BadCheckpoint
 from msd.files import bounded
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.run.runtime.image import GeneratedImage
 
 FACTOR = 100.0

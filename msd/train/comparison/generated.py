@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.run.runtime.image import GeneratedImage
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.request import Request

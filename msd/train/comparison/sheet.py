@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.train.comparison.compare import Comparison
 from msd.train.comparison.result import Column, ComparedImage
 

@@ -17,7 +17,7 @@ from msd.bundle import ImageDefaults
 from msd.compress.rounding.rounding import OnLayer
 from msd.errors import BadConfig
 from msd.files.atomic import atomic_write
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.train.distill.blocks import points_of, recovery_loss
 from msd.train.distill.compensation import compensate_layers
 from msd.train.distill.consistency import consistency_loss

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from msd.errors import BadConfig
+from msd.files.wording import listed
 from msd.run.runtime.diffusion import Diffusion
 from msd.run.runtime.spacing import trailing, whole
 
@@ -106,5 +107,5 @@ def require_prediction(diffusion: Diffusion) -> None:
     if diffusion.prediction_type not in PREDICTIONS:
         raise BadConfig(
             f"the scheduler's prediction_type is {diffusion.prediction_type!r}; networks that predict"
-            f" {' or '.join(PREDICTIONS)} can be distilled"
+            f" {listed(PREDICTIONS, 'or')} can be distilled"
         )

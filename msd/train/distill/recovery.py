@@ -18,7 +18,7 @@ from msd.conversion.trace import traced_model
 from msd.errors import BadConfig
 from msd.files import bounded, schema
 from msd.files.fingerprint import fingerprint
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ledger import ComponentPruning
 from msd.graph.rewrite import Rewrite, apply
 from msd.models.families.stable_diffusion import UNET

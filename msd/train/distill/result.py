@@ -14,10 +14,10 @@ import torch
 from msd.bundle import ImageDefaults
 from msd.conversion.sources.diffusers import DISTILLATION, INDEX, SCHEDULER
 from msd.errors import OutputExists
-from msd.files.plurals import counted
 from msd.files.publication import contents, publish, staged
 from msd.files.targets import require_targets
 from msd.files.unwritable import raises_unwritable
+from msd.files.wording import counted
 from msd.models.families import Family
 from msd.models.families.stable_diffusion import UNET
 from msd.train.distill.consistency import lcm_scheduler

@@ -14,7 +14,7 @@ from msd.bundle import file_facts
 from msd.compress.calibration.prompt_file import read_prompts
 from msd.errors import BadConfig
 from msd.files.fingerprint import fingerprint
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.models.families.stable_diffusion import VAE_ENCODER
 from msd.train.distill.levels import timesteps
 from msd.train.distill.networks import Networks

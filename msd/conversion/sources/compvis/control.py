@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.unet import BlockLayout, places, renamed
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ir.weights import Weights
 
 WRAPPER = "control_model."

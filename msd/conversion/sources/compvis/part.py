@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from msd.errors import BadCheckpoint
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ir.weights import Weights
 
 T = TypeVar("T")

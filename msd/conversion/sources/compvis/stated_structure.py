@@ -14,7 +14,7 @@ from typing import Any
 from msd.conversion.sources.compvis.stated import find_value, state
 from msd.conversion.sources.compvis.unet import HEAD_WIDTH
 from msd.errors import BadCheckpoint
-from msd.files.plurals import counted
+from msd.files.wording import counted
 
 UNET, CONTROL, VAE = ("unet_config", "network_config"), ("control_stage_config",), ("ddconfig",)
 ONLY_FALSE = {UNET: "disable_self_attentions", CONTROL: "disable_self_attentions", VAE: "tanh_out"}

@@ -8,7 +8,7 @@ from typing import Any
 from msd.conversion.sources.clip_tokenizer import VOCABULARY
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.two_names import by_new_names
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ir.weights import Weights
 from msd.models.sdxl_text_config import OLD_END
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msd.conversion.sources.compvis.part import NetworkTensors
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ir.weights import Weights
 from msd.models.config import SIZES
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from msd.conversion.sources.ncnn.param import NcnnLayer
 from msd.errors import BadCheckpoint
-from msd.files.plurals import counted
+from msd.files.wording import counted
 
 DIGITS = 5
 """Of a factor: exporters round float32 as text."""

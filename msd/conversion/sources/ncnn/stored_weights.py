@@ -17,7 +17,7 @@ import numpy as np
 from msd.conversion.sources.ncnn.param import NcnnLayer
 from msd.conversion.sources.stored import StoredFile, stamp_of
 from msd.errors import BadCheckpoint
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ir.weights import Array, Weights
 
 HALF = 0x01306B47

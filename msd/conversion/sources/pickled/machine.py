@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from msd.files.plurals import counted
+from msd.files.wording import counted
 
 MOST_OPCODES = 2_000_000
 """Some thirty times as many as Stable Diffusion with EMA weights has."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from msd.files.plurals import counted
+from msd.files.wording import counted, listed
 from msd.graph.ir import Tensor
 from msd.graph.prediction.releases import ALWAYS, Span
 from msd.graph.prediction.rules.finding import Severity
@@ -247,5 +247,4 @@ def is_scalar(tensor: Tensor) -> bool:
 
 
 def _either(values: Collection[Any]) -> str:
-    *others, last = map(str, sorted(values, key=str) if isinstance(values, set | frozenset) else values)
-    return f"{', '.join(others)} or {last}" if others else last
+    return listed(sorted(values, key=str) if isinstance(values, set | frozenset) else values, "or")

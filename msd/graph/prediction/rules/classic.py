@@ -6,7 +6,7 @@ or from a report about devices.
 
 from __future__ import annotations
 
-from msd.files.plurals import counted
+from msd.files.wording import counted, listed
 from msd.graph.prediction.rules.checks import Check, Flaw
 from msd.graph.prediction.rules.miscomputed import (
     HALF_SUM,
@@ -228,7 +228,7 @@ def one_hot_shapes() -> Check:
 
 def _flags_ignored(view: View) -> Flaw | None:
     flags = [name for name in ("adj_x", "adj_y") if view.attrs[name]]
-    clause = f"ignores {' and '.join(flags)}; use an explicit TRANSPOSE"
+    clause = f"ignores {listed(flags)}; use an explicit TRANSPOSE"
     return (clause, view.operands) if flags else None
 
 

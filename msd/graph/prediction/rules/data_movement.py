@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ir import NUMPY, Tensor
 from msd.graph.prediction.rules.checks import Check, Flaw, is_scalar
 from msd.graph.prediction.rules.view import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msd.files.plurals import counted
+from msd.files.wording import counted
 from msd.graph.ir import Tensor
 from msd.graph.prediction.rules.checks import Check, Flaw, check, version
 from msd.graph.prediction.rules.view import View, from_left, missing_scale, scale_count, shape_text

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from msd.files.plurals import counted
+from msd.files.wording import counted, listed
 from msd.graph.ir import Tensor
 from msd.graph.prediction.rules.by_release import IDS_OF_RANK_TWO, LOWER_RANK_FIRST, TOP_OF_RANK_ONE
 from msd.graph.prediction.rules.checks import Check, Flaw, Test
@@ -100,7 +100,7 @@ def _matmul_broadcast(view: View) -> Flaw | None:
     if b.data is not None and len(b.shape) == 2:
         each = (("adj_x", a), ("adj_y", b))
         flagged = [name for name, t in each if view.attrs[name] and t.shape[-2:] != (1, 1)]
-        clause = f"multiplies by a constant matrix and ignores {' and '.join(flagged)}"
+        clause = f"multiplies by a constant matrix and ignores {listed(flagged)}"
         return (clause, (b,)) if flagged else None
     if from_left(a.shape)[:2] != from_left(b.shape)[:2] and _lead(a.shape) != _lead(b.shape):
         clause = f"broadcasts {shape_text(b.shape)} with {shape_text(a.shape)}"

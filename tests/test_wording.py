@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from msd.files.plurals import counted, plural
+from msd.files.wording import counted, listed, plural
 
 PACKAGE = Path(__file__).parents[1] / "msd"
 SUFFIX = re.compile(r"""(["'])s\1 (\*|if) """)
@@ -27,6 +27,10 @@ COUNTED = re.compile(r"^ (cores|evaluations|goldens|operations|partitions|thresh
         (counted(2, "step"), "2 steps"),
         (counted(1, "axis", "axes"), "1 axis"),
         (counted(3, "axis", "axes"), "3 axes"),
+        (listed([]), ""),
+        (listed(["a"]), "a"),
+        (listed(["a", "b"]), "a and b"),
+        (listed(iter([1, 2, 3]), "or"), "1, 2 or 3"),
         (plural(1, "is", "are"), "is"),
         (plural(0, "is", "are"), "are"),
     ],

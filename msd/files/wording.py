@@ -1,6 +1,8 @@
-"""Numbers of things in sentences."""
+"""Numbers of things, and lists of them, in sentences."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
@@ -11,3 +13,9 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Return the name of so many things: "step" for 1, else "steps" or `many`."""
     return one if count == 1 else many or f"{one}s"
+
+
+def listed(things: Iterable[object], last: str = "and") -> str:
+    """Return things in a row: "a", "a and b", "a, b and c", with another `last` word; "" for none."""
+    *others, end = [*map(str, things)] or [""]
+    return f"{', '.join(others)} {last} {end}" if others else end
