@@ -103,11 +103,11 @@ def blocks(
 
 def _require_medians(report: BlockReport, least: float) -> None:
     """End with exit code 3, and a sentence for each network whose median is below `least` dB."""
-    from msd.measure.limits import apart
+    from msd.measure.limits import rounded_apart
 
     low = {name: p.median_db for name, p in report.components.items() if p.median_db < least}
     for name, median in low.items():
-        say(f"{name}: the median of {apart(median, least, 1)} dB is below {least:g} dB", err=True)
+        say(f"{name}: the median of {rounded_apart(median, least, 1)} dB is below {least:g} dB", err=True)
     if low:
         raise SystemExit(CHECK_FAILED)
 

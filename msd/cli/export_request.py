@@ -80,7 +80,7 @@ def say_unknown_licence(licence: str | None, place: str) -> None:
         say(f"the licence of the weights is unknown; --licence puts it {place}", err=True)
 
 
-def _words(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+def _not_blank(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
     """Return the text of an option; one without words, as of an unset variable, is refused."""
     if value is not None and not value.strip():
         raise click.UsageError(f"{option.opts[0]} is empty; leave it out for the default.", context)
@@ -107,7 +107,7 @@ export_options = options.gathered(
         help="The app's default; 1 or less: none.",
     ),
     options.size("The size of the app's images"),
-    click.option("--licence", metavar="TEXT", callback=_words, help="The licence of the weights."),
+    click.option("--licence", metavar="TEXT", callback=_not_blank, help="The licence of the weights."),
     click.option(
         "--report",
         type=options.FILE,

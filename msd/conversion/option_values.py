@@ -17,7 +17,7 @@ WORDS.maxstring = WORDS.maxother = 300
 Kind = Literal["whole", "number", "choice", "text", "path", "flag", "list"]
 
 
-def shown(value: Any) -> str:
+def in_words(value: Any) -> str:
     """Return a value as a sentence shows it, the middle of a long one left out.
 
     One whose words are those of a plain value, as NumPy's are, has its type beside them.
@@ -46,7 +46,7 @@ class OptionValue:
     read: Callable[[Any], Any] = _as_given
 
 
-def whole(least: int, most: int) -> OptionValue:
+def whole_number(least: int, most: int) -> OptionValue:
     """Return the whole numbers from `least` to `most`."""
     words = f"a whole number from {least} to {most}"
     return OptionValue("whole", lambda v: is_whole(v) and least <= v <= most, words, (least, most), read=int)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from msd.measure.blockwise.choice import Choice
 from msd.measure.blockwise.result import finite
 from msd.measure.blockwise.sensitivity import Outcome, Study, for_size, for_snr, raised_aims
-from msd.measure.limits import apart
+from msd.measure.limits import rounded_apart
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Snr:
     def missed(self, given: Mapping[str, Outcome]) -> str:
         """Return a sentence where an outcome misses the target, else nothing."""
         low = {name: ratio for name, outcome in given.items() if (ratio := finite(outcome.snr_db)) < self.db}
-        said = ", ".join(f"{name} has {apart(ratio, self.db, 1)} dB" for name, ratio in low.items())
+        said = ", ".join(f"{name} has {rounded_apart(ratio, self.db, 1)} dB" for name, ratio in low.items())
         return f"the target of {self} is missed: {said}" if low else ""
 
     def __str__(self) -> str:

@@ -61,6 +61,6 @@ def leading(most: int, stride: int, counts: npt.NDArray[np.int64], offset: int) 
     return timesteps
 
 
-def whole(timesteps: Double) -> list[int]:
+def rounded_timesteps(timesteps: Double) -> list[int]:
     """Return timesteps rounded to whole numbers."""
     return [int(t) for t in timesteps.round()]

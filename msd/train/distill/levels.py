@@ -15,7 +15,7 @@ import torch
 from msd.errors import BadConfig
 from msd.files.wording import listed
 from msd.run.runtime.diffusion import Diffusion
-from msd.run.runtime.spacing import trailing, whole
+from msd.run.runtime.spacing import rounded_timesteps, trailing
 
 CLEAN = -1
 """The timestep of clean latents, after the last one."""
@@ -99,7 +99,7 @@ def timesteps(diffusion: Diffusion, steps: int) -> list[int]:
     within rounding, of half as many steps.
     """
     diffusion.require_steps(steps)
-    return [*whole(trailing(diffusion.num_train_timesteps, steps)), CLEAN]
+    return [*rounded_timesteps(trailing(diffusion.num_train_timesteps, steps)), CLEAN]
 
 
 def require_prediction(diffusion: Diffusion) -> None:
