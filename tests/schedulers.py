@@ -15,8 +15,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from msd.run.runtime.arrays import Float
 from msd.run.runtime.scheduler import SCHEDULERS
-from msd.run.runtime.step import Float, Step, StepTable, step_table
+from msd.run.runtime.step import Step, StepTable, step_table
 
 KINDS = {
     "ddim": "DDIMScheduler",

@@ -132,5 +132,5 @@ def test_the_report_names_what_is_rejected(subjects: list[Subject]) -> None:
     encoder.without("use_embedding_lookup")
     result = CliRunner().invoke(report, [str(encoder.path)])
     assert result.exit_code == 3
-    assert "1 of 84 operations stay on the CPU" in result.stdout
+    assert "1 of 84 operations stays on the CPU" in result.stdout
     assert "GATHER  1 of 1  Only support 1D indices (#0)" in result.stdout

@@ -16,7 +16,7 @@ from msd.graph.ir import Build, Graph, Model, Tensor
 from msd.graph.ir.weights import Array, Weights
 from msd.graph.parity import ErrorSum
 from msd.measure.blockwise.blocks import blocks, straddled, swapped, weight_bytes
-from msd.measure.blockwise.labels import block_of, joined, label, parts
+from msd.measure.blockwise.labels import block_of, joined, joined_blocks, label
 from msd.measure.blockwise.measure import measure
 from tests.harness import build, normal
 from tests.on_cpu import run_graph
@@ -237,7 +237,7 @@ def test_where_a_width_was_pruned_two_blocks_are_one(tmp_path: Path) -> None:
     for path, lost in ((files[0], None), (files[1], snr(wanted, got))):
         both = measure(files[0], path, [{"x": X}], final=True, together=together)
         assert [b.name for b in both.blocks] == ["blocks.0", "blocks.1 + blocks.2"]
-        assert parts(both.blocks[1].name) == ["blocks.1", "blocks.2"]
+        assert joined_blocks(both.blocks[1].name) == ["blocks.1", "blocks.2"]
         assert both.blocks[1].snr_db == pytest.approx(lost, abs=0.01)
         assert both.blocks[1].final_snr_db == pytest.approx(lost, abs=0.01)
         assert both.blocks[1].reference_bytes == 2 * 4 * WIDTH**2

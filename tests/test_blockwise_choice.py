@@ -28,7 +28,7 @@ from msd.measure.blockwise.choice import (
     within_size,
 )
 from msd.measure.blockwise.mixed_recipe import mixed_recipe
-from msd.measure.blockwise.sensitivity import Outcome, Study, called, for_size, for_snr, raised
+from msd.measure.blockwise.sensitivity import Outcome, Study, for_size, for_snr, format_name, raised_aims
 from msd.measure.blockwise.target import SizeTarget, Snr
 
 
@@ -97,9 +97,9 @@ def test_a_size_that_cannot_be_reached_says_what_can() -> None:
     assert study.outcomes(choice) == {"unet": Outcome(1060, 10.0)}
     assert study.outcomes(for_size(study, 2000)) == {"unet": Outcome(1120, None)}
     assert study.outcomes(for_snr(study, {"unet": 9})) == {"unet": Outcome(1060, 10.0)}
-    assert raised({"unet": 9}, 9, {"unet": Outcome(1, 9.5)}) is None
-    assert raised({"unet": 9}, 9, {"unet": Outcome(1, None)}) is None
-    assert raised({"unet": 10}, 9, {"unet": Outcome(1, 8.5)}) == {"unet": 10.5}
+    assert raised_aims({"unet": 9}, 9, {"unet": Outcome(1, 9.5)}) is None
+    assert raised_aims({"unet": 9}, 9, {"unet": Outcome(1, None)}) is None
+    assert raised_aims({"unet": 10}, 9, {"unet": Outcome(1, 8.5)}) == {"unet": 10.5}
 
 
 @pytest.mark.parametrize(("over", "aims"), [(0, [1060]), (15, [1060, 1045]), (400, [1060, 1030])])
@@ -130,11 +130,11 @@ def test_a_pruning_candidate_that_prunes_nothing_is_called_by_what_it_is() -> No
     unpruned = Form("half", 1, 30.0, 0.1)
     pruned = Form("half", 1, 30.0, 0.1, (settings.UnitShare("a", 0.5),))
     alike = {"half": HALF, "w4": INT4, "w8": INT8}
-    assert called(pruned, alike) == "half"
-    assert called(unpruned, alike) == "w8"
-    assert called(unpruned, {"half": HALF, "w4": INT4}) == "half, not pruned"
-    assert called(Form("float32", 1, None, 0.0), alike) == "float32"
-    assert called(Form("w4", 1, 9.0, 0.5), alike) == "w4"
+    assert format_name(pruned, alike) == "half"
+    assert format_name(unpruned, alike) == "w8"
+    assert format_name(unpruned, {"half": HALF, "w4": INT4}) == "half, not pruned"
+    assert format_name(Form("float32", 1, None, 0.0), alike) == "float32"
+    assert format_name(Form("w4", 1, 9.0, 0.5), alike) == "w4"
 
 
 def test_what_was_taken_before_a_large_step_may_go_again() -> None:
@@ -274,5 +274,7 @@ def test_a_target_that_is_missed_is_said() -> None:
     assert Snr(30, {}).missed(outcomes) == "the target of 30 dB is missed: unet has 29.96 dB"
     assert Snr(29, {}).missed(outcomes) == ""
     sized = SizeTarget(2_900_000, 4_000_000, 2_900_000).missed(outcomes)
-    assert sized == "the target of 2.90 MB, 72% of float32 is missed: the files take 3.00 MB"
+    assert sized == "the target of 2.90 MB, 72% of float32, is missed: the files take 3.00 MB"
     assert SizeTarget(3_000_000, 4_000_000, 1).missed(outcomes) == ""
+    close = SizeTarget(2_999_900, 4_000_000, 2_999_900).missed(outcomes)
+    assert close == "the target of 2.9999 MB, 75% of float32, is missed: the files take 3.0000 MB"

@@ -17,6 +17,7 @@ from msd.cli import blocks as cli
 from msd.cli.blocks import blocks
 from msd.files import schema
 from msd.measure.blockwise import compare
+from msd.measure.blockwise.plot import _draw
 from msd.measure.blockwise.result import FORMAT, BlockError, BlockReport, ComponentErrors, finite
 from tests.recipe_bundles import recipe_bundle
 from tests.stable_diffusion import COMPONENTS
@@ -80,6 +81,7 @@ def test_the_table_names_the_worst_and_shares_add_up(bundles: dict[str, Path], t
     result = call(bundles["int8"], "--reference", bundles["float32"], *only, "--plot", plot)
     assert result.exit_code == 0, result.output
     assert "dB in embeddings" in result.stdout
+    assert "share" in result.stdout
     first = plot.read_bytes()
     assert b"encoder.layers.2" in first
     again = call(bundles["int8"], "--reference", bundles["float32"], *only, "--plot", plot)
@@ -93,6 +95,18 @@ def test_the_table_names_the_worst_and_shares_add_up(bundles: dict[str, Path], t
     (part,) = json.loads(again.stdout)["components"].values()
     assert sum(b["final_share"] for b in part["blocks"]) == pytest.approx(1)
     assert part["final_snr_db"] < min(b["final_snr_db"] for b in part["blocks"])
+
+
+def test_an_exact_block_is_named_so_in_the_plot_and_no_column_is_empty() -> None:
+    errors = (BlockError("conv_in", 1, 1, 1, None, 0.0), BlockError("conv_out", 1, 1, 1, 40.0, 0.1))
+    part = ComponentErrors(runs=1, blocks=errors)
+    heads = [str(column.header) for column in cli._table("unet", part).columns]
+    assert heads == ["block", "weights, kB", "before, kB", "SNR, dB", "max error", "stored"]
+    from matplotlib.figure import Figure
+
+    axis = Figure().subplots()
+    _draw(axis, part)
+    assert [(text.get_text(), text.xy[1]) for text in axis.texts] == [("exact", 0)]
 
 
 def test_a_low_median_fails_the_check(bundles: dict[str, Path]) -> None:

@@ -144,6 +144,7 @@ def test_what_cannot_be_is_refused(
         last = result.stderr.strip().splitlines()[-1]
         assert last.startswith("error: ")
         assert words in last
+    assert "pixels" not in result.stderr  # the image is not said to be read where none can be encoded
     for useless in (("--mask", mask), ("--strength", 0.5), ("--fit", "crop")):
         result = run(bundle, *useless, *SETTINGS, "-o", out)
         assert result.exit_code == 2

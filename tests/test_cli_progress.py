@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from io import StringIO
 
@@ -10,18 +11,8 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, TextColumn
 
 from msd.cli import distill
-from msd.cli.progress import bars, component_progress
+from msd.cli.progress import bars, component_progress, conversion_progress
 from msd.errors import BadModelFile
-from msd.train.distill.training import TrainingProgress
-
-
-def progress(update: int, updates: int, speed: float) -> TrainingProgress:
-    return TrainingProgress("halve", update, updates, 0.5, 1e-5, 1.0, speed, 0)
-
-
-def test_a_stage_has_its_remaining_updates_at_the_measured_speed_left() -> None:
-    assert progress(30, 120, 0.25).seconds_left == 360
-    assert progress(120, 120, 0.25).seconds_left == 0
 
 
 def test_the_speed_of_the_first_updates_tells_how_long_all_stages_take(
@@ -45,11 +36,25 @@ def test_a_bar_estimates_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) 
     with component_progress() as on_progress:
         for done in range(5):
             on_progress("unet", "blocks", done, 20)
-            now[0] += 10.0
+            now[0] += 100.0
     last = shown.getvalue().splitlines()[-1]
     assert "unet" in last
     assert "4/20" in last
-    assert "0:02:40" in last  # 16 of 20 at 10 s each
+    assert "0:26:40" in last  # 16 of 20 at 100 s each
+
+
+def test_bars_shrink_before_what_they_say_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = StringIO()
+    monkeypatch.setattr("msd.cli.command.console", lambda *_, **__: Console(file=shown, width=80))
+    with component_progress() as on_progress:
+        on_progress("guidance", "loss 2.77e-05, 12.07/s, 11.0 GB", 400, 4000)
+    with conversion_progress([]) as on_progress:
+        on_progress("controlnet_canny", "writing", 4_000_000, 40_000_000)
+    trained, written = (" ".join(line.split()) for line in shown.getvalue().splitlines())
+    assert re.fullmatch(
+        r"guidance [━╺╸]+ 400/4000 0:00:00 -:--:-- loss 2\.77e-05, 12\.07/s, 11\.0 GB", trained
+    )
+    assert re.fullmatch(r"controlnet_canny [━╺╸]+ done 0:00:00 4\.0 of 40\.0 MB", written)
 
 
 @pytest.mark.parametrize(

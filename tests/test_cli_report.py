@@ -65,7 +65,7 @@ def test_a_partial_delegation(tmp_path: Path) -> None:
     rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "RESHAPE 1 of 1 Tensor dimensions must be less than 5. (#4, tensor Reshape)" in rows
     assert "SUM 1 of 1 Unknown layout. (#5)" in rows
-    assert result.stdout.endswith("1 of 2 files are fully delegated, of 1 the results match the CPU's.\n")
+    assert result.stdout.endswith("1 of 2 files is fully delegated; the results of 1 match the CPU's.\n")
     assert "Replacing" not in result.stdout
 
 

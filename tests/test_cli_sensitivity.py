@@ -113,7 +113,7 @@ def test_a_recipe_for_a_size(inputs: Path, tmp_path: Path) -> None:
 def test_a_target_that_is_missed_is_exit_code_3(
     inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(study, "prove", lambda *given: {"text_encoder": Outcome(10, 1.0)})
+    monkeypatch.setattr(study, "convert_and_measure", lambda *given: {"text_encoder": Outcome(10, 1.0)})
     out = tmp_path / "mixed.toml"
     result = call(*ONLY, "--calibration", inputs, "--candidate", "gpu-w8", "-o", out, "--target-db", 20)
     assert (result.exit_code, out.is_file()) == (3, True)

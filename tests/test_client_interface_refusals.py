@@ -117,7 +117,7 @@ def test_an_interface_that_a_network_cannot_have_is_refused(tmp_path: Path, text
         ),
         (
             {"interface": "mlperf-mobile", "calibration": "random-words"},
-            "rounds text_encoder and unet and vae_decoder by inputs of msd's own",
+            "rounds text_encoder, unet and vae_decoder by inputs of msd's own",
         ),
     ],
 )

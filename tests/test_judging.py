@@ -72,7 +72,7 @@ def test_numbers_of_a_partial_delegation_are_no_objection(tmp_path: Path) -> Non
 def test_a_model_of_refused_operations_stays_on_the_cpu(tmp_path: Path) -> None:
     verdict = judge(tiny_models.save("broadcast_to", tmp_path))
     assert (verdict.delegated, verdict.operations, verdict.failure) == (0, 1, None)
-    assert verdict.objections == ("1 of 1 operations stay on the CPU",)
+    assert verdict.objections == ("1 of 1 operation stays on the CPU",)
 
 
 def test_the_delegate_may_refuse_after_accepting_every_operation(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_the_operations_of_a_rejected_composite_count(tmp_path: Path) -> None:
     verdict = judge(path)
     assert [rejected.reason for rejected in verdict.rejected] == ["odml.test"]
     assert (verdict.delegated, verdict.operations, verdict.subgraphs) == (3, 4, 2)
-    assert verdict.objections[0] == "1 of 4 operations stay on the CPU"
+    assert verdict.objections[0] == "1 of 4 operations stays on the CPU"
 
 
 def test_of_several_signatures_the_first_graphs_runs(tmp_path: Path) -> None:

@@ -193,12 +193,12 @@ FAR: dict[str, Any] = {"outputs": (distance("y", np.float32([4, 1]), np.float32(
         ([{}, {}], "2 of 2 files are fully delegated, and the results match the CPU's."),
         ([LOST], "0 of 1 file is fully delegated; no results could be compared with the CPU's."),
         ([PARTLY], "0 of 1 file is fully delegated."),
-        ([FAR], "1 of 1 file is fully delegated, and none with the CPU's results."),
-        ([{}, FAR], "2 of 2 files are fully delegated, of 1 the results match the CPU's."),
+        ([FAR], "1 of 1 file is fully delegated; no results match the CPU's."),
+        ([{}, FAR], "2 of 2 files are fully delegated; the results of 1 match the CPU's."),
         (
             [{}, LOST],
-            "1 of 2 files are fully delegated, of 1 the results match the CPU's; "
-            "of 1 none could be compared.",
+            "1 of 2 files is fully delegated; the results of 1 match the CPU's; "
+            "those of 1 could not be compared.",
         ),
         ([{"outputs": ()}], "1 of 1 file is fully delegated; no results could be compared with the CPU's."),
     ],

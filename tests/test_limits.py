@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from msd.measure.limits import apart
+from msd.measure.limits import rounded_apart
 from msd.measure.regress.metrics import median_decibels
 
 INFINITE = float("inf")
@@ -24,7 +24,7 @@ INFINITE = float("inf")
     ],
 )
 def test_digits_tell_a_number_from_its_limit(value: float, limit: float, digits: int, text: str) -> None:
-    assert apart(value, limit, digits) == text
+    assert rounded_apart(value, limit, digits) == text
 
 
 @pytest.mark.parametrize(

@@ -127,14 +127,14 @@ def test_any_prompts_get_the_same_sentences(
 
 
 IDLE = [
-    (0.0, 0.0, 1.0, 6, "counts in none of the 6 steps"),
-    (1.0, 0.0, 0.1, 6, "counts in none of the 6 steps"),
-    (1.0, 0.95, 1.0, 6, "counts in none of the 6 steps"),
+    (0.0, 0.0, 1.0, 6, "steers none of the 6 steps"),
+    (1.0, 0.0, 0.1, 6, "steers none of the 6 steps"),
+    (1.0, 0.95, 1.0, 6, "steers none of the 6 steps"),
     (-0.5, 0.7, 1.0, 6, None),
-    (1.0, 0.5, 1.0, 1, "does not count in the one step"),
+    (1.0, 0.5, 1.0, 1, "does not steer the one step"),
     (1.0, 0.0, 1.0, 1, None),
 ]
-"""Scale, begin and until of a control, the number of steps, and what is said where it counts in none."""
+"""Scale, begin and until of a control, the number of steps, and what is said where it steers none."""
 
 STEERED = """
 import { parseAppManifest } from './msd/manifest.js';

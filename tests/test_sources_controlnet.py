@@ -301,7 +301,7 @@ def test_a_hint_of_one_layer_is_refused(
     hint, first = "control_model.input_hint_block.", "control_model.input_hint_block.0."
     kept = {n: t for n, t in load_file(path).items() if not n.startswith(hint) or n.startswith(first)}
     save_file(kept, path)
-    with pytest.raises(BadCheckpoint, match=r"has 1 layers in control_model\.input_hint_block, and a"):
+    with pytest.raises(BadCheckpoint, match=r"has 1 layer in control_model\.input_hint_block, and a"):
         opened(folder, (path, None))
 
 

@@ -96,7 +96,7 @@ def test_no_truncation_of_ours_passes_unnoticed() -> None:
         (b"", "is empty; a .tflite file was expected"),
         (b"TFL3", "is not a .tflite file: bytes 4 to 8 are not 'TFL3'"),
         (b"PK\x03\x04 some archive", "is not a .tflite file"),
-        (b"\x18\x00\x00\x00TFL3", "cannot be read: its 8 bytes end before the data that they refer to"),
+        (b"\x18\x00\x00\x00TFL3", "cannot be read: it ends after 8 bytes, before data that it refers to"),
         (b"\x18\x00\x00\x00TFL3" + bytes(64), "cannot be read: it holds no subgraph"),
     ],
 )

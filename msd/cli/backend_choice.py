@@ -12,6 +12,7 @@ import click
 from msd.cli.options import DAY, Decorated, LateChoice, Number, refuse_given
 from msd.cli.plain import say
 from msd.errors import BadConfig
+from msd.files.wording import listed
 
 if TYPE_CHECKING:
     from msd.bundle import RunsOn
@@ -124,7 +125,7 @@ def refuse_unused_conditions(names: Iterable[str], places: Collection[RunsOn] = 
     chosen = [*map(find_backend, names)]
     used = frozenset[str]().union(*(backend.on(place).takes for backend in chosen for place in places))
     unused = CONDITIONS - used
-    refuse_given(sorted(unused), f"on {' and '.join(backend.name for backend in chosen)}")
+    refuse_given(sorted(unused), f"on {listed(backend.name for backend in chosen)}")
 
 
 def _key(backend: Backend, option: BackendOption) -> str:

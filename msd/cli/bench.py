@@ -307,7 +307,7 @@ def _require_fast(benchmark: Benchmark, limit: float | None, stderr: Console) ->
     Networks that were measured of one of two bundles alone are said.
     """
     from msd.measure.bench.alike import uncompared
-    from msd.measure.limits import apart
+    from msd.measure.limits import rounded_apart
 
     for name in uncompared(benchmark):
         say(f"note: {name} was measured of one bundle alone", err=True)
@@ -317,7 +317,7 @@ def _require_fast(benchmark: Benchmark, limit: float | None, stderr: Console) ->
         raise Failure("no network was measured of both bundles, so that --fail-slower compares nothing")
     slower = [ratio for ratio in benchmark.ratios if ratio.ratio > limit]
     for ratio in slower:
-        times = apart(ratio.ratio, limit, 2)
+        times = rounded_apart(ratio.ratio, limit, 2)
         sentence = f"{ratio.what} on {ratio.backend} takes {times} times as long (allowed: {limit:g})"
         stderr.print(escape(sentence), style="red")
     if slower:

@@ -18,12 +18,13 @@ from msd.cli.progress import component_progress
 from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
 from msd.files.targets import require_writable
+from msd.files.wording import counted
 
 if TYPE_CHECKING:
     from msd.compress.calibration.generated_inputs import Calibration
-    from msd.measure.blockwise.result import BlockReport, ComponentErrors
+    from msd.measure.blockwise.result import BlockError, BlockReport, ComponentErrors
 
-WIDTH = 120
+WIDTH = 160
 """The columns to print without a terminal."""
 
 EXAMPLE = """\b
@@ -102,11 +103,11 @@ def blocks(
 
 def _require_medians(report: BlockReport, least: float) -> None:
     """End with exit code 3, and a sentence for each network whose median is below `least` dB."""
-    from msd.measure.limits import apart
+    from msd.measure.limits import rounded_apart
 
     low = {name: p.median_db for name, p in report.components.items() if p.median_db < least}
     for name, median in low.items():
-        say(f"{name}: the median of {apart(median, least, 1)} dB is below {least:g} dB", err=True)
+        say(f"{name}: the median of {rounded_apart(median, least, 1)} dB is below {least:g} dB", err=True)
     if low:
         raise SystemExit(CHECK_FAILED)
 
@@ -127,27 +128,30 @@ def _print_tables(out: Console, report: BlockReport) -> None:
 def _table(name: str, part: ComponentErrors) -> Any:
     from rich.table import Table
 
-    table = Table(title=f"{name}, {part.runs} input{'s' * (part.runs != 1)}", title_justify="left")
+    table = Table(title=f"{name}, {counted(part.runs, 'input')}", title_justify="left")
     table.add_column("block", no_wrap=True)
-    columns = (
-        *("weights, kB", "before, kB", "SNR, dB", "max error"),
-        *("SNR of the result, dB", "share", "stored"),
-    )
-    for column in columns:
+    shares = any(block.final_share is not None for block in part.blocks)
+    of_result = ("SNR of the result, dB", "share") if shares else ()
+    for column in ("weights, kB", "before, kB", "SNR, dB", "max error", *of_result, "stored"):
         table.add_column(column, justify="right")
     for block in part.worst_first:
-        has_share = block.final_share is not None
         table.add_row(
             escape(block.name),
             f"{block.bytes / 1000:.1f}",
             f"{block.reference_bytes / 1000:.1f}",
             decibels(block.snr_db),
             f"{block.max_error:.2g}",
-            decibels(block.final_snr_db) if has_share else "",
-            f"{block.final_share:.1%}" if has_share else "",
+            *(_of_result(block) if shares else ()),
             ", ".join(block.stored),
         )
     return table
+
+
+def _of_result(block: BlockError) -> tuple[str, str]:
+    """Return the SNR of the network's result with this block alone compressed, and its share of the error."""
+    if block.final_share is None:
+        return "", ""
+    return decibels(block.final_snr_db), f"{block.final_share:.1%}"
 
 
 def decibels(ratio: float | None) -> str:

@@ -19,6 +19,7 @@ from msd.cli.progress import column_progress
 from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
 from msd.errors import MsdError
+from msd.files.wording import counted
 
 if TYPE_CHECKING:
     from msd.train.comparison.compare import Comparison
@@ -186,8 +187,8 @@ def _print_result(result: ComparisonResult) -> None:
         for fault in faults_of(*column.scheduler.split(", ")):
             say(f"warning: {letter}: {fault}", err=True)
     steps, prompts = result.columns[0].steps, result.prompts
-    of = f"{prompts} prompt{'s' * (prompts > 1)}, seeds from {result.seed}"
-    say(f"{of}; distances from A at {steps} step{'s' * (steps > 1)} are medians", err=True)
+    of = f"{counted(prompts, 'prompt')}, seeds from {result.seed}"
+    say(f"{of}; distances from A at {counted(steps, 'step')} are medians", err=True)
     if result.broken:
         say(result.broken, err=True)
 

@@ -19,6 +19,7 @@ from msd.cli.progress import conversion_progress
 from msd.cli.pruning import print_pruning, save_report
 from msd.cli.tables import print_table
 from msd.files.targets import require_writable
+from msd.files.wording import counted, listed
 from msd.models.families import title_of
 
 if TYPE_CHECKING:
@@ -150,12 +151,13 @@ def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
     if as_json:
         say_json(json.dumps(asdict(plan), indent=2))
         return
-    sizes = " and ".join(map(str, settings.sizes)) or f"{plan.width}x{plan.height}"
+    sizes = listed(settings.sizes) or f"{plan.width}x{plan.height}"
     say(f"{sizes} pixels, batch {settings.batch}, recipe {plan.recipe}:")
+    longest = max(map(len, plan.parameters), default=0) + len(".tflite")
     for name, parameters in plan.parameters.items():
         about = "about " if name in plan.estimated else ""
         size = f"{about}{data_size(plan.bytes[name])}"
-        say(f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, {size}")
+        say(f"  {name + '.tflite':<{longest}} {parameters / 1e6:8.1f} M parameters, {size}")
     if plan.needs:
         say(f"Memory, predicted for {plan.device} in float16:")
     for name, needs in plan.needs.items():
@@ -186,7 +188,7 @@ def _print_shared(file: SharedFile) -> None:
     verb = "adds" if len(others) == 1 else "add"
     say(
         f"{file.file}: {first} takes {data_size(file.first)},"
-        f" {' and '.join(others)} {verb} {data_size(file.added)};"
+        f" {listed(others)} {verb} {data_size(file.added)};"
         f" in separate files they would take {data_size(file.separate)}",
         err=True,
     )
@@ -204,8 +206,8 @@ def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -
         origin = f"for the {part.runs_on.upper()}"
         if ledger and part.runs_on == "gpu":
             origin = f"{half}of {ledger.before} traced"
-        size, plural = data_size(part.bytes), "s" * (part.operations != 1)
-        say(f"{output / part.file}: {size}, {part.operations} operation{plural} ({origin}){unchanged}")
+        size, operations = data_size(part.bytes), counted(part.operations, "operation")
+        say(f"{output / part.file}: {size}, {operations} ({origin}){unchanged}")
     if because := manifest.scheduler.get("_prediction_type_because"):
         say(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")
     _print_images(manifest)
@@ -225,7 +227,7 @@ def _print_images(manifest: Manifest) -> None:
     from msd.bundle import ImageDefaults
 
     if (images := manifest.images) != ImageDefaults():
-        steps = f"{images.steps} step{'s' if images.steps > 1 else ''}"
+        steps = counted(images.steps, "step")
         say(f"images take {steps} and guidance {images.guidance:g} by default")
 
 
@@ -244,9 +246,8 @@ def _explain(manifest: Manifest) -> None:
             kinds = ", ".join(f"{escape(kind)} {n:+d}" for kind, n in effect.kinds.items())
             reasons = "\n".join(f"{skip.count}x {escape(reason)}" for reason, skip in effect.skipped.items())
             table.add_row(escape(effect.rule), str(effect.fired), f"{effect.ops:+d}", kinds, reasons)
-        table.caption = (
-            f"{ledger.before} operations traced, {ledger.after} after the rewrites{_widened(manifest, name)}"
-        )
+        traced = counted(ledger.before, "operation")
+        table.caption = f"{traced} traced, {ledger.after} after the rewrites{_widened(manifest, name)}"
         print_table(out, table)
         if idle:
             out.print(f"No place for {escape(', '.join(idle))}.\n")

@@ -16,6 +16,7 @@ from msd.cli.command import Command, Failure
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import say, say_json
 from msd.cli.progress import component_progress
+from msd.files.wording import counted
 
 if TYPE_CHECKING:
     from msd.train.distill.distill import Announcement, Observer
@@ -252,9 +253,8 @@ def _observer(settings: DistillationSettings, on_progress: Any) -> Observer:
     def on_training(progress: TrainingProgress) -> None:
         while ahead:
             _say_duration(ahead.pop(), progress.updates_per_second)
-        left = f"{progress.seconds_left / 60:.0f} min left"
         memory = f", {progress.peak_bytes / 1e9:.1f} GB" if progress.peak_bytes else ""
-        what = f"loss {progress.loss:.3g}, {progress.updates_per_second:.2f} updates/s{memory}, {left}"
+        what = f"loss {progress.loss:.3g}, {progress.updates_per_second:.2f}/s{memory}"
         on_progress(progress.stage, what, progress.update, progress.updates)
 
     return Observer(
@@ -287,7 +287,7 @@ def _announce(announced: Announcement, settings: DistillationSettings) -> None:
     for stage in announced.stages:
         done = "" if stage.name in announced.missing else ", done already"
         predicted = "v" if stage.prediction == "v_prediction" else "noise"
-        updates = f"{training.updates} update{'s' * (training.updates != 1)} of {training.batch}"
+        updates = f"{counted(training.updates, 'update')} of {counted(training.batch, 'point')}"
         say(f"{stage.name}: {updates}, predicts {predicted}{done}", err=True)
     if announced.has_int4 and training.rate > INT4_RATE:
         say(
@@ -306,5 +306,5 @@ def _print_result(output: Path, settings: DistillationSettings, facts: dict[str,
         say_json(json.dumps(facts, indent=2))
         return
     images = facts["images"]
-    say(f"{output}: {images['steps']} step{'s' * (images['steps'] > 1)}, guidance {images['guidance']:g}")
+    say(f"{output}: {counted(images['steps'], 'step')}, guidance {images['guidance']:g}")
     say(f"{settings.state} keeps trajectories and students for other runs; it may be deleted")

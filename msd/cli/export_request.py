@@ -14,6 +14,7 @@ from msd.bounds import MOST_GUIDANCE
 from msd.cli import options
 from msd.cli.least_steps import say_least_steps
 from msd.cli.plain import say
+from msd.files.wording import listed
 
 if TYPE_CHECKING:
     from msd.bundle import Bundle, ImageSize
@@ -43,7 +44,7 @@ class ExportRequest:
         bundle = open_bundle(self.bundle, verify=verify)
         sizes = bundle.manifest.configuration.sizes
         if sizes and self.size is None:
-            has = " or ".join(map(str, sizes))
+            has = listed(sizes, "or")
             raise click.UsageError(f"An export has one size of images: choose --size {has}.")
         with one_size(bundle, self.size) as picked:
             require_listed_ports(picked)
@@ -79,7 +80,7 @@ def say_unknown_licence(licence: str | None, place: str) -> None:
         say(f"the licence of the weights is unknown; --licence puts it {place}", err=True)
 
 
-def _words(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+def _not_blank(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
     """Return the text of an option; one without words, as of an unset variable, is refused."""
     if value is not None and not value.strip():
         raise click.UsageError(f"{option.opts[0]} is empty; leave it out for the default.", context)
@@ -106,7 +107,7 @@ export_options = options.gathered(
         help="The app's default; 1 or less: none.",
     ),
     options.size("The size of the app's images"),
-    click.option("--licence", metavar="TEXT", callback=_words, help="The licence of the weights."),
+    click.option("--licence", metavar="TEXT", callback=_not_blank, help="The licence of the weights."),
     click.option(
         "--report",
         type=options.FILE,

@@ -21,6 +21,7 @@ from msd.cli.plain import say
 from msd.cli.progress import step_progress
 from msd.errors import BadConfig, OutputExists, OutputUnwritable
 from msd.files.targets import require_writable
+from msd.files.wording import counted
 
 if TYPE_CHECKING:
     from msd.bundle import Bundle, ImageSize
@@ -140,7 +141,7 @@ def generate(
         if processes:
             processes.kill()  # they end while the last image is saved
     if len(paths) > 1:
-        say(f"{len(paths)} images in {time.perf_counter() - start:.3f} s", err=True)
+        say(f"{counted(len(paths), 'image')} in {time.perf_counter() - start:.3f} s", err=True)
     if lost:
         raise SystemExit(Failure.exit_code)
 
@@ -168,9 +169,12 @@ def _generate(
 ) -> None:
     """Make the images.
 
-    Says what of the requests is not used, and what is done to the image. What only the networks on the GPU
-    tell is said after the images.
+    Unless they are refused, says what of the requests is not used, and what is done to the image. What only
+    the networks on the GPU tell is said after the images.
     """
+    from msd.run.runtime.needs import require_possible
+
+    require_possible(pipeline.bundle, requests)
     say_adapter(pipeline.engine)
     said = _say_remarks(pipeline, requests)
     _say_what_is_read(requests[0])
@@ -251,7 +255,7 @@ def _preview_writer(
 
     if every > (most := max(runs.values())):
         raise click.UsageError(
-            f"--previews shows one in {every} of the {most} run{'s' * (most > 1)} of the U-Net: none;"
+            f"--previews shows one in {every} of the {counted(most, 'run')} of the U-Net: none;"
             " give --preview-every."
         )
     with raises_unwritable(folder, folder):

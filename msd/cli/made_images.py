@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msd.cli.plain import say, say_json
+from msd.files.wording import counted, plural
 
 if TYPE_CHECKING:
     from msd.run.runtime.image import GeneratedImage
@@ -58,7 +59,7 @@ class MadeImages:
         """Say how many images were denoised in vain, where another execution would have saved them."""
         lost = len(self._seconds) // self._runs - len(self._made) if self._runs else 0
         if self._decoded_last and lost:
-            images = "1 image that was" if lost == 1 else f"{lost} images that were"
+            images = f"{counted(lost, 'image')} that {plural(lost, 'was', 'were')}"
             say(f"lost: {images} denoised; --execution pipelined saves each once it is", err=True)
 
     def _save(self) -> None:
@@ -76,5 +77,5 @@ def _print(path: Path, image: GeneratedImage, seconds: float, as_json: bool) -> 
         say_json(json.dumps(report, ensure_ascii=False))
     else:
         scheduler = report["scheduler"].partition(",")[0]
-        line = "{picture}: {width}×{height}, seed {seed}, {steps} step{s} of {of}, {seconds:.3f} s"
-        say(line.format_map({**report, "of": scheduler, "s": "s" if report["steps"] > 1 else ""}), err=True)
+        line = "{picture}: {width}×{height}, seed {seed}, {steps} of {of}, {seconds:.3f} s"
+        say(line.format_map({**report, "of": scheduler, "steps": counted(report["steps"], "step")}), err=True)

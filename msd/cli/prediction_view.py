@@ -9,6 +9,7 @@ from rich.table import Table
 
 from msd.cli.plain import escape
 from msd.cli.tables import print_table, short_names
+from msd.files.wording import counted
 from msd.measure.report.compare import Change
 from msd.measure.report.phrases import advice, in_two_files, megabytes, places, share, unjudged
 from msd.measure.report.report import (
@@ -67,7 +68,7 @@ def _summary(report: Report, names: Mapping[str, str]) -> Table:
 def _share(file: FileReport, p: DelegatePrediction) -> str:
     if not file.operations:
         return share(file, p)
-    return f"{share(file, p)} on GPU, {p.partitions} partition{'s' * (p.partitions != 1)}"
+    return f"{share(file, p)} on GPU, {counted(p.partitions, 'partition')}"
 
 
 def _print_findings(out: Console, file: FileReport, prediction: DelegatePrediction, verbose: bool) -> None:
@@ -126,8 +127,8 @@ def print_audits(out: Console, report: Report) -> None:
         if file.audit is None:
             continue
         audit = file.audit
-        runs = f"{audit.runs} run{'s' * (audit.runs != 1)} on {audit.inputs}"
-        head = f"[bold]{escape(file.file)}[/] in float16, {escape(runs)}, {audit.results} results:"
+        runs = f"{counted(audit.runs, 'run')} on {audit.inputs}"
+        head = f"[bold]{escape(file.file)}[/] in float16, {escape(runs)}, {counted(audit.results, 'result')}:"
         if not audit.out_of_range:
             out.print(f"{head} [green]all in range.[/]\n", soft_wrap=True)
             continue

@@ -18,6 +18,8 @@ TRACING = (
     " the next conversion to this size finds them in the cache"
 )
 """Said once, before the first network is traced."""
+SPEED_SECONDS = 600.0
+"""How far back the time left is estimated from: a step at full size may take minutes."""
 
 
 class Bars:
@@ -54,7 +56,7 @@ def bars(*columns: ProgressColumn, console: Console | None = None, transient: bo
     from msd.cli.command import console as new_console
 
     console = console or new_console(0, stderr=True)
-    progress = Progress(*columns, console=console, transient=transient)
+    progress = Progress(*columns, console=console, transient=transient, speed_estimate_period=SPEED_SECONDS)
     if console.is_interactive:
         with progress:
             yield Bars(progress)
@@ -69,21 +71,24 @@ def bars(*columns: ProgressColumn, console: Console | None = None, transient: bo
 @contextmanager
 def component_progress() -> Iterator[Callable[[str, str, int, int], None]]:
     """Show the activity of each component, how much of it is done, the time that took, and the time left."""
-    from rich.progress import (
-        BarColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, TextColumn
 
     name, what = TextColumn("{task.description:<14}"), TextColumn("{task.fields[what]}")
-    count, left = TextColumn("{task.fields[count]}"), TimeRemainingColumn()
-    with bars(name, BarColumn(24), count, TimeElapsedColumn(), left, what) as shown:
+    with bars(name, BarColumn(24), TextColumn("{task.fields[count]}"), *_times(), what) as shown:
 
         def on_progress(component: str, what: str, done: int, total: int) -> None:
             shown.update(component, done, total, what=what, count=_count(what, done, total))
 
         yield on_progress
+
+
+def _times() -> tuple[ProgressColumn, ProgressColumn]:
+    """Return the columns of the time that has passed and of the time left, which keep their width."""
+    from rich.progress import TimeElapsedColumn, TimeRemainingColumn
+    from rich.table import Column
+
+    whole = Column(no_wrap=True)
+    return TimeElapsedColumn(table_column=whole), TimeRemainingColumn(table_column=whole)
 
 
 def _count(what: str, done: int, total: int) -> str:
@@ -97,15 +102,17 @@ def conversion_progress(converted: list[str]) -> Iterator[Callable[[str, str, in
 
     `converted` gets the names of all components that are. The first trace is announced: it takes a while.
     """
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn
 
+    elapsed, _ = _times()
     name, what = TextColumn("{task.description:<14}"), TextColumn("{task.fields[what]:<10}")
     written, begun, seen = TextColumn("{task.fields[written]}"), dict[str, float](), set[str]()
-    with bars(name, BarColumn(24), what, TimeElapsedColumn(), written) as shown:
+    with bars(name, BarColumn(24), what, elapsed, written) as shown:
 
         def on_progress(component: str, what: str, done: int, total: int) -> None:
             if what == "writing":
-                seconds = time.perf_counter() - begun.setdefault(component, time.perf_counter())
+                now = time.perf_counter()
+                seconds = now - begun.setdefault(component, now)
                 shown.update(component, done, total, what=what, written=_written(done, total, seconds))
             else:
                 if what == "tracing" and "tracing" not in seen:
@@ -152,16 +159,10 @@ def step_progress() -> Iterator[Callable[[int, int, float], None]]:
 @contextmanager
 def column_progress() -> Iterator[Callable[[str, int, int], None]]:
     """Show how many denoising steps of each column's images are done, and how long it takes."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
     name = TextColumn("{task.description:<14}")
-    with bars(name, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()) as shown:
+    with bars(name, BarColumn(), MofNCompleteColumn(), *_times()) as shown:
         yield shown.update
 
 

@@ -17,6 +17,7 @@ from msd.cli.progress import step_progress
 from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
 from msd.files.targets import require_writable
+from msd.files.wording import counted
 
 if TYPE_CHECKING:
     from msd.measure.regress.compare import ImageComparison, Result
@@ -141,7 +142,7 @@ def _update(suite: Suite, pipeline: Pipeline, folder: Path, as_json: bool) -> No
     for name, change in changes.items():
         say(f"{name}: {change}", err=True)
     count = len(suite.drawing.pictures)
-    say(f"{folder}: {count} golden{'s' * (count > 1)} written", err=True)
+    say(f"{folder}: {counted(count, 'golden')} written", err=True)
     if as_json:
         facts = {"goldens": str(folder), "changes": changes, "remarks": remarks}
         say_json(json.dumps(facts, ensure_ascii=False))
@@ -205,5 +206,5 @@ def _cells(image: ImageComparison) -> tuple[str, ...]:
 
 def _summary(result: Result) -> str:
     count, broken = len(result.pictures), len(result.broken)
-    outcome = f"{broken} threshold{'s' * (broken > 1)} broken" if broken else "all thresholds hold"
-    return f"{count} image{'s' * (count > 1)} in {result.seconds:.1f} s, {outcome}"
+    outcome = f"{counted(broken, 'threshold')} broken" if broken else "all thresholds hold"
+    return f"{counted(count, 'image')} in {result.seconds:.1f} s, {outcome}"

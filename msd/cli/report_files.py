@@ -48,7 +48,7 @@ def sizes_apart(files: Files, folder: Path, shapes: Shapes) -> list[JudgedFile]:
     for n, (file, runs_on) in enumerate(files):
         own = _own_shapes(file, shapes) if shapes and runs_on == "gpu" else {}
         unknown = {name: shape for name, shape in unknown.items() if name not in own}
-        judged += _apart(file, runs_on, folder / str(n), own)
+        judged += _sizes_of(file, runs_on, folder / str(n), own)
     if unknown:
         raise BadConfig(f"--shape names {', '.join(unknown)}, which is no input of these files")
     return judged
@@ -63,7 +63,8 @@ def _own_shapes(file: Path, shapes: Shapes) -> Shapes:
     return {name: shape for name, shape in shapes.items() if name in inputs}
 
 
-def _apart(file: Path, runs_on: RunsOn, folder: Path, shapes: Shapes) -> Iterator[JudgedFile]:
+def _sizes_of(file: Path, runs_on: RunsOn, folder: Path, shapes: Shapes) -> Iterator[JudgedFile]:
+    """Yield a file, or a file in `folder` for each of its sizes, whose inputs have the given shapes."""
     from msd.conversion.sizes.fix_shapes import require_fixed
     from msd.conversion.sizes.pick import write_signature
     from msd.graph import tflite

@@ -214,7 +214,7 @@ def _by_version(request: ReportRequest, files: Sequence[JudgedFile], stderr: Con
     if not request.litert:
         yield from (Judged(file, file.label) for file in files)
         return
-    found = _asked(request, stderr)
+    found = _litert_by_release(request, stderr)
     for file in files:
         for release, litert in found.items():
             many = len(found) > 1 and file.runs_on == "gpu"
@@ -222,14 +222,14 @@ def _by_version(request: ReportRequest, files: Sequence[JudgedFile], stderr: Con
             yield Judged(file, label, release, litert)
 
 
-def _asked(request: ReportRequest, stderr: Console) -> dict[str, LiteRt | None]:
+def _litert_by_release(request: ReportRequest, stderr: Console) -> dict[str, LiteRt | None]:
     """Return the LiteRT of each release, installed where it is to run; `stderr` tells of missing rules."""
     from msd.graph.prediction.registry import find_delegate
     from msd.graph.prediction.releases import NIGHTLY
     from msd.run.runners.wheels.environment import find_litert, is_version
 
     found: dict[str, LiteRt | None] = {}
-    with _told(stderr), stderr.status("Looking for LiteRT …"):
+    with _saying_what_is_prepared(stderr), stderr.status("Looking for LiteRT …"):
         for name in request.litert:
             if request.run or not is_version(name):
                 litert = find_litert(name)
@@ -326,12 +326,12 @@ def _describe_adapter(adapter: VulkanAdapter | None, judged: Sequence[Judged]) -
 def _adapter(stderr: Console) -> VulkanAdapter:
     from msd.run.runners.adapter import find
 
-    with _told(stderr), stderr.status("Looking for a Vulkan adapter …"):
+    with _saying_what_is_prepared(stderr), stderr.status("Looking for a Vulkan adapter …"):
         return find()
 
 
 @contextmanager
-def _told(stderr: Console) -> Iterator[None]:
+def _saying_what_is_prepared(stderr: Console) -> Iterator[None]:
     """Print what is said of a long preparation inside a `with` block."""
     logger, handler = logging.getLogger("msd.run.runners"), StderrHandler(stderr)
     logger.addHandler(handler)

@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,11 +25,13 @@ from msd.cli.tables import print_table
 from msd.files.atomic import atomic_write
 from msd.files.scratch import scratch_folder
 from msd.files.targets import require_writable
+from msd.files.wording import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from msd.compress.calibration.generated_inputs import Calibration
+    from msd.compress.encoding.recipe import Recipe
     from msd.conversion.convert import Settings
     from msd.measure.blockwise import target
     from msd.measure.blockwise.sensitivity import Errors, OnProgress, Sensitivity, Study
@@ -114,7 +116,7 @@ def sensitivity(
 
     with scratch_folder() as folder, scratch_folder() as written:
         with (
-            shown_if_stopped(_print_unproven) as on_chosen,
+            shown_if_stopped(_print_expected) as on_chosen,
             shown_if_stopped(_print_errors) as on_stopped,
             component_progress() as on_progress,
         ):
@@ -134,7 +136,7 @@ def sensitivity(
         with atomic_write(output, force) as temporary:
             shutil.copyfile(written / output.name, temporary)
     if not as_json:
-        say(f"{output}: for {result.target}")
+        say(f"{output}: a recipe for {result.target}")
     if missed:
         say(f"{missed}; the recipe is the last attempt's", err=True)
         raise SystemExit(CHECK_FAILED)
@@ -160,9 +162,14 @@ def _measure_and_write(
     choice, then with each choice, before its result is measured.
     """
     from msd.compress.encoding.recipe import read_recipe
-    from msd.measure.blockwise.candidates import find_candidate, pruning_of
+    from msd.measure.blockwise.candidates import find_candidate
     from msd.measure.blockwise.mixed_recipe import mixed_recipe
-    from msd.measure.blockwise.sensitivity import names, prove, require_reachable, study
+    from msd.measure.blockwise.sensitivity import (
+        chosen_formats,
+        convert_and_measure,
+        require_reachable,
+        study,
+    )
 
     def on_sizes(least: int, most: int) -> None:
         if goal[0]:
@@ -171,23 +178,21 @@ def _measure_and_write(
     recipes = [find_candidate(name) for name in candidates]
     measured = study(source, settings, recipes, calibration, folder, on_progress, on_stopped, on_sizes)
     calibration = calibration.completed(measured.reference.manifest.images)
-    notes = [f"Made by: {command_line()}", f"Calibrated with {calibration}."]
-    if any(p and p.needs_calibration for p in map(pruning_of, recipes)):
-        notes.append(f"Convert with --calibration {calibration.given}: what is pruned depends on it.")
-    if any(recipe.needs_calibration for recipe in recipes):
-        notes.append(f"Convert with --calibration {calibration.given}: gptq rounds on it.")
+    notes = _notes(calibration, recipes)
     aim = _target(measured, *goal)
-    result = _unproven(measured, str(calibration), str(aim))
+    result = _before_conversion(measured, str(calibration), str(aim))
     on_chosen(result)
     for attempt in range(1, ATTEMPTS + 1):
         on_progress("mixed", "converting and running", attempt - 1, ATTEMPTS)
         choice = aim.choice(measured)
         expected = measured.outcomes(choice)
-        result = replace(result, chosen=names(choice, measured.candidates), expected=expected, found={})
+        result = replace(
+            result, chosen=chosen_formats(choice, measured.candidates), expected=expected, found={}
+        )
         on_chosen(result)
         text = mixed_recipe(choice, measured.candidates, expected, str(aim), notes)
         output.write_text(text, "utf-8")
-        found = prove(measured, source, settings, read_recipe(output), folder / "mixed")
+        found = convert_and_measure(measured, source, settings, read_recipe(output), folder / "mixed")
         result = replace(result, found=found)
         if not (closer := aim.closer(measured, found)):
             break
@@ -196,7 +201,19 @@ def _measure_and_write(
     return result, aim.missed(result.found)
 
 
-def _unproven(measured: Study, calibration: str, aim: str) -> Sensitivity:
+def _notes(calibration: Calibration, recipes: Sequence[Recipe]) -> list[str]:
+    """Return the comments at the top of the recipe: how it was made, and what a conversion with it needs."""
+    from msd.measure.blockwise.candidates import pruning_of
+
+    notes = [f"Made by: {command_line()}", f"Calibrated with {calibration}."]
+    if any(p and p.needs_calibration for p in map(pruning_of, recipes)):
+        notes.append(f"Convert with --calibration {calibration.given}: what is pruned depends on it.")
+    if any(recipe.needs_calibration for recipe in recipes):
+        notes.append(f"Convert with --calibration {calibration.given}: gptq rounds on it.")
+    return notes
+
+
+def _before_conversion(measured: Study, calibration: str, aim: str) -> Sensitivity:
     """Return the result of measuring all blocks, of which none has a format yet."""
     from msd.measure.blockwise.sensitivity import Sensitivity
 
@@ -205,7 +222,7 @@ def _unproven(measured: Study, calibration: str, aim: str) -> Sensitivity:
         chosen[block.component][block.block] = ""
     return Sensitivity(
         command=command_line(),
-        machine=f"{platform.machine()}, {platform.system()}, {os.cpu_count()} cores",
+        machine=f"{platform.machine()}, {platform.system()}, {counted(os.cpu_count() or 1, 'core')}",
         versions=measured.reference.manifest.versions,
         calibration=calibration,
         target=aim,
@@ -250,7 +267,7 @@ def _print_result(result: Sensitivity) -> None:
         )
 
 
-def _print_unproven(result: Sensitivity) -> None:
+def _print_expected(result: Sensitivity) -> None:
     """Print on stderr each network's blocks, and what is expected of the whole."""
     _print_blocks(console(WIDTH, stderr=True), result)
     for component, expected in result.expected.items():

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from msd.cli.plain import escape
 from msd.cli.tables import print_table
-from msd.measure.report.phrases import COUNTED, READ_AND_WRITTEN, counted, least
+from msd.measure.report.phrases import COUNTED, READ_AND_WRITTEN, least, traffic_phrases
 from msd.measure.report.report import Report
 
 
@@ -24,7 +24,7 @@ def print_traffic(out: Console, report: Report) -> None:
     asked = every[0][2].least[0].device
     sums = _table("", *COUNTED, f"least time on {escape(asked)}")
     for file, p, traffic in every:
-        sums.add_row(_head(file.file, p.delegate), *counted(traffic), least(traffic.least[0]))
+        sums.add_row(_head(file.file, p.delegate), *traffic_phrases(traffic), least(traffic.least[0]))
     print_table(out, sums)
     out.print()
 

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from msd.cli.plain import escape
 from msd.cli.tables import print_table, short_names
+from msd.files.wording import counted
 from msd.measure.judging import Rejection, Verdict
 from msd.measure.judging.browser import NOTES, BrowserVerdict
 from msd.measure.report.compare import files_of_both
@@ -42,7 +43,7 @@ def print_undone(out: Console, report: Report, undone: Mapping[str, Sequence[str
     for participle, labels in undone.items():
         if labels:
             names = escape(", ".join(short_names(labels).values()))
-            share = f"{len(labels)} of {every} file{'s' if every > 1 else ''}"
+            share = f"{len(labels)} of {counted(every, 'file')}"
             out.print(f"[red]{share} not {participle}: {names}[/]", soft_wrap=True)
 
 
@@ -88,16 +89,17 @@ def conclusion(verdicts: Sequence[Verdict]) -> str:
     many, passing = len(verdicts), sum(verdict.ok for verdict in verdicts)
     whole = sum(verdict.fully_delegated for verdict in verdicts)
     compared = sum(bool(verdict.outputs) for verdict in verdicts)
-    share = f"{whole} of {many} file{'s are' if many > 1 else ' is'} fully delegated"
+    verb = "is" if 1 in (whole, many) else "are"
+    share = f"{whole} of {counted(many, 'file')} {verb} fully delegated"
     if passing == many:
         return f"{share}, and the results match the CPU's."
     if not compared:
         return f"{share}; no results could be compared with the CPU's."
     if not whole:
         return f"{share}."
-    uncompared = f"; of {many - compared} none could be compared" if compared < many else ""
-    right = f"of {passing} the results match the CPU's" if passing else "and none with the CPU's results"
-    return f"{share}, {right}{uncompared}."
+    uncompared = f"; those of {many - compared} could not be compared" if compared < many else ""
+    right = f"the results of {passing} match the CPU's" if passing else "no results match the CPU's"
+    return f"{share}; {right}{uncompared}."
 
 
 def _table(verdicts: list[Verdict]) -> Table:
@@ -120,11 +122,11 @@ def _decibel(psnr: float) -> str:
 
 def _summary(verdict: Verdict) -> str:
     if verdict.crashed:
-        return f"lost: {verdict.operations} operations undecided"
-    words = f"{verdict.delegated} of {verdict.operations} operations on GPU"
+        return f"lost: {counted(verdict.operations, 'operation')} undecided"
+    words = f"{verdict.delegated} of {counted(verdict.operations, 'operation')} on GPU"
     if not verdict.partitions:
         return words
-    return f"{words}, {verdict.partitions} partition{'s' if verdict.partitions > 1 else ''}"
+    return f"{words}, {counted(verdict.partitions, 'partition')}"
 
 
 def _print_details(out: Console, verdict: Verdict, verbose: bool) -> None:

@@ -15,6 +15,7 @@ from msd.compress.calibration.image_inputs import scene_inputs
 from msd.compress.calibration.ranges import LARGEST, magnitudes
 from msd.conversion.job import Job
 from msd.conversion.trace import traced_model
+from msd.files.wording import counted, plural
 from msd.graph.ir import Graph, Model
 from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array
@@ -48,7 +49,8 @@ def too_large(name: str, reached: Reached, graph: Graph, scaled: int) -> Iterato
     left = [tensor.name for tensor in graph.tensors() if not reached.get(tensor.name, 0.0) <= LARGEST]
     if not scaled and not left:
         return
-    cure = f"{scaled} sums of layers are scaled by powers of two, which normalisation undoes exactly"
+    sums = f"{counted(scaled, 'sum')} of layers {plural(scaled, 'is', 'are')}"
+    cure = f"{sums} scaled by powers of two, which normalisation undoes exactly"
     if left:
         cure = f"{left[0]} cannot be scaled, so images in float16 may be black"
     largest = max(reached.values())

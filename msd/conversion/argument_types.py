@@ -8,9 +8,10 @@ from typing import Any
 
 from msd.bounds import is_number, is_whole
 from msd.bundle import Bundle, ImageSize
-from msd.conversion.option_values import shown
+from msd.conversion.option_values import in_words
 from msd.errors import BadConfig
 from msd.files.names import can_be_path
+from msd.files.wording import listed
 
 Test = Callable[[Any], bool]
 
@@ -51,8 +52,8 @@ def require_types(types: Mapping[str, Sequence[tuple[Test, str]]], given: Mappin
     """Raise BadConfig, naming the argument, for a value of another type than these."""
     for name, value in given.items():
         if name in types and not any(holds(value) for holds, _ in types[name]):
-            words = " or ".join(words for _, words in types[name])
-            raise BadConfig(f"{name} is {shown(value)}; {words} was expected")
+            words = listed((words for _, words in types[name]), "or")
+            raise BadConfig(f"{name} is {in_words(value)}; {words} was expected")
 
 
 def _types(annotation: str) -> Iterator[tuple[Test, str]]:

@@ -16,6 +16,7 @@ from msd.files.configs import CONFIGS, find_config, read_config, shipped_names
 from msd.files.fingerprint import fingerprint
 from msd.files.schema import to_json
 from msd.files.toml_keys import require_known_keys
+from msd.files.wording import counted
 from msd.graph.ir import SIGNATURE
 
 FOLDER = CONFIGS / "interfaces"
@@ -138,7 +139,7 @@ def _flaws_of_table(table: TimeEmbeddings | None, takes: Collection[str]) -> Ite
     if table and (Path(table.file).name != table.file or table.file in ("", ".", "..")):
         yield f"time_embeddings has the file {table.file!r}; a plain name in the bundle was expected"
     if table and not 1 <= table.steps <= MOST_STEPS:
-        yield f"time_embeddings is for {table.steps} steps; 1 to {MOST_STEPS} are possible"
+        yield f"time_embeddings is for {counted(table.steps, 'step')}; 1 to {MOST_STEPS} are possible"
     if table and TIME_EMBEDDING not in takes:
         yield f"time_embeddings are written, but no network takes {TIME_EMBEDDING!r}"
 

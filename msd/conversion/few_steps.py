@@ -88,12 +88,13 @@ def few_steps_named(scheduler: str | None, steps: int | None) -> FewSteps | None
 def few_steps_told(name: str, metadata: Mapping[str, str]) -> FewSteps | None:
     """Return the kind that a file's title in its metadata, or its name, tells; None where neither does."""
     for text in (metadata.get(TITLE, ""), name):
-        if (found := _told(text)) is not None:
+        if (found := _named_in(text)) is not None:
             return found
     return None
 
 
-def _told(text: str) -> FewSteps | None:
+def _named_in(text: str) -> FewSteps | None:
+    """Return the kind of few-step model that the words of a text name, with its steps; None for none."""
     words = {word.lower() for word in WORDS.findall(text)}
     kind = next((kind for kind in KINDS.values() if kind.name in words), None)
     if kind is None:

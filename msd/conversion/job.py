@@ -28,6 +28,7 @@ from msd.conversion.sources.unet import replace_unet
 from msd.conversion.sources.upscaler import add_upscaler
 from msd.conversion.sources.vae import add_preview, replace_vae
 from msd.errors import BadCheckpoint, BadConfig
+from msd.files.wording import listed
 from msd.models.families import Component, Family
 from msd.models.families.wiring import is_guided
 from msd.models.networks import Configs, Network, Size, networks, require_depth, size_of
@@ -256,7 +257,7 @@ def _require_bound(job: Job) -> None:
             raise BadConfig(f"the interface binds {name}, and {job.family.title} has {names}")
     if rounded := [name for name in job.rounded_components if name in interface.networks]:
         raise BadConfig(
-            f"--calibration rounds {' and '.join(rounded)} by inputs of msd's own, and the interface"
+            f"--calibration rounds {listed(rounded)} by inputs of msd's own, and the interface"
             f" {interface.name} has others; leave one of both out"
         )
     for name in (each for each in job.components if each in interface.networks):

@@ -10,13 +10,14 @@ from typing import Any, Literal
 
 from msd.bounds import is_number, is_whole
 from msd.files.names import can_be_path
+from msd.files.wording import listed
 
 WORDS = Repr()
 WORDS.maxstring = WORDS.maxother = 300
 Kind = Literal["whole", "number", "choice", "text", "path", "flag", "list"]
 
 
-def shown(value: Any) -> str:
+def in_words(value: Any) -> str:
     """Return a value as a sentence shows it, the middle of a long one left out.
 
     One whose words are those of a plain value, as NumPy's are, has its type beside them.
@@ -45,7 +46,7 @@ class OptionValue:
     read: Callable[[Any], Any] = _as_given
 
 
-def whole(least: int, most: int) -> OptionValue:
+def whole_number(least: int, most: int) -> OptionValue:
     """Return the whole numbers from `least` to `most`."""
     words = f"a whole number from {least} to {most}"
     return OptionValue("whole", lambda v: is_whole(v) and least <= v <= most, words, (least, most), read=int)
@@ -61,7 +62,7 @@ def number(least: float, most: float) -> OptionValue:
 
 def one_of(*values: str) -> OptionValue:
     """Return those texts."""
-    return OptionValue("choice", lambda v: v in values, " or ".join(map(repr, values)), choices=values)
+    return OptionValue("choice", lambda v: v in values, listed(map(repr, values), "or"), choices=values)
 
 
 def all_are(is_one: Callable[[Any], bool], words: str) -> OptionValue:

@@ -22,13 +22,13 @@ from msd.conversion.option_values import (
     TEXT,
     OptionValue,
     all_are,
+    in_words,
     named_files,
     number,
     one_of,
     or_none,
     scaled_files,
-    shown,
-    whole,
+    whole_number,
 )
 from msd.errors import BadConfig
 
@@ -115,10 +115,12 @@ class ConversionOptions:
     )
     clip_skip: int = _option(
         0,
-        whole(0, 256),
+        whole_number(0, 256),
         "Drop the text encoder's last layers; 1 is diffusers' clip_skip=1, AUTOMATIC1111's 2.",
     )
-    prompt_chunks: int = _option(1, whole(1, 16), "Read prompts of up to N times 75 tokens.", metavar="N")
+    prompt_chunks: int = _option(
+        1, whole_number(1, 16), "Read prompts of up to N times 75 tokens.", metavar="N"
+    )
     scheduler: str | None = _option(
         None,
         or_none(TEXT),
@@ -129,7 +131,7 @@ class ConversionOptions:
     )
     steps: int | None = _option(
         None,
-        or_none(whole(1, MOST_STEPS)),
+        or_none(whole_number(1, MOST_STEPS)),
         "Denoising steps of images by default.",
         shown="4 for a few-step model, else 20",
     )
@@ -159,7 +161,7 @@ class ConversionOptions:
         "How to store weights: a name of configs/recipes/, or a .toml file like those.  [list: show them]",
         shown="gpu-w8; gpu-w4-unet for a U-Net beyond 2 GiB",
     )
-    batch: int = _option(1, whole(1, 2), "2: both guidance passes in one run.")
+    batch: int = _option(1, whole_number(1, 2), "2: both guidance passes in one run.")
     sizes: Sequence[ImageSize] = _option(
         (),
         all_are(lambda v: isinstance(v, ImageSize), "ImageSize"),
@@ -168,12 +170,14 @@ class ConversionOptions:
         shown="the checkpoint's own",
     )
     height: int | None = _option(
-        None, or_none(whole(8, MOST_PIXELS)), "Pixels.", shown="the checkpoint's own"
+        None, or_none(whole_number(8, MOST_PIXELS)), "Pixels.", shown="the checkpoint's own"
     )
-    width: int | None = _option(None, or_none(whole(8, MOST_PIXELS)), "Pixels.", shown="the checkpoint's own")
+    width: int | None = _option(
+        None, or_none(whole_number(8, MOST_PIXELS)), "Pixels.", shown="the checkpoint's own"
+    )
     vae_tile: int | None = _option(
         None,
-        or_none(whole(8, MOST_PIXELS)),
+        or_none(whole_number(8, MOST_PIXELS)),
         "Convert the autoencoder for tiles of N pixels a side: less memory, and seams that fade.",
         metavar="N",
         shown="whole images",
@@ -233,7 +237,7 @@ class ConversionOptions:
     refit: bool = _option(True, FLAG, "Do not refit the layers that read pruned units.", flag="--no-refit")
     jobs: int | None = _option(
         None,
-        or_none(whole(1, 256)),
+        or_none(whole_number(1, 256)),
         "Threads that read and quantise weights; memory is bounded whatever their number.",
         shown="one per core",
     )
@@ -243,7 +247,7 @@ class ConversionOptions:
         for each, stated in options().items():
             value = getattr(self, each)
             if not stated.value.holds(value):
-                raise BadConfig(f"{each} is {shown(value)}; it should be {stated.value.words}")
+                raise BadConfig(f"{each} is {in_words(value)}; it should be {stated.value.words}")
             object.__setattr__(self, each, stated.value.read(value))
         if self.sizes and (self.height or self.width):
             raise BadConfig("sizes already name the height and the width; leave out height and width")

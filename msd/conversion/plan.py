@@ -76,10 +76,10 @@ def plan(source: Path, settings: Settings) -> Plan:
         disk = {file: file_bytes(model) for file, model in files.items()}
         known |= disk
         needs[name] = _needs(job, files, [*disk.values()])
-    about = _apart(job, about, known)
+    about = _divided_in_halves(job, about, known)
     height, width = job.size.pixels
     return Plan(
-        parameters=_apart(job, sizes, known),
+        parameters=_divided_in_halves(job, sizes, known),
         bytes=about | known,
         height=height,
         width=width,
@@ -120,7 +120,7 @@ def _needs(job: Job, files: Mapping[str, Model], disk: Sequence[int]) -> Needs:
     return Needs(disk=sum(disk), gpu=gpu, peak=gpu + max(disk))
 
 
-def _apart(job: Job, of_networks: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
+def _divided_in_halves(job: Job, of_networks: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
     """Return numbers of networks, that of the denoiser as those of its halves where it is split."""
     denoiser = job.family.denoiser
     first, name = denoiser.first_half, denoiser.name

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msd.conversion.settings import Settings
 from msd.conversion.sources.checkpoint import Checkpoint
+from msd.files.wording import listed
 from msd.graph.rewrite import Target
 from msd.models.families import Family, families
 from msd.models.families.wiring import is_guided
@@ -60,7 +61,7 @@ def _of_other_components(
     }
     for option, (given, changed) in asked.items():
         if given and not changed & {*components}:
-            names = " and ".join(family.ordered(changed))
+            names = listed(family.ordered(changed))
             yield f"{option} changes {names}, which this conversion leaves out"
 
 
@@ -68,7 +69,7 @@ def _of_interface(settings: Settings, components: Collection[str]) -> Iterator[s
     interface = settings.interface
     if interface and (others := [name for name in components if name not in interface.networks]):
         keep = "keep" if len(others) > 1 else "keeps"
-        yield f"the interface {interface.name} does not bind {' and '.join(others)}, which {keep} msd's names"
+        yield f"the interface {interface.name} does not bind {listed(others)}, which {keep} msd's names"
 
 
 def _of_controls(family: Family, settings: Settings) -> Iterator[str]:
@@ -124,13 +125,13 @@ def _of_tiles(
     if tile >= largest:
         yield f"--vae-tile {tile} does nothing: images have at most {largest} pixels a side"
     elif not {*family.tiled} & {*components}:
-        yield f"--vae-tile is for {' and '.join(family.tiled)}, which this conversion leaves out"
+        yield f"--vae-tile is for {listed(family.tiled)}, which this conversion leaves out"
 
 
 def _of_gelu(settings: Settings) -> Iterator[str]:
     is_on = any(rule.name in CLIPS for rule in settings.active_rules)
     if settings.target.gelu_clip != Target().gelu_clip and not is_on:
-        yield f"--gelu-clip does nothing: {' and '.join(CLIPS)} are switched off"
+        yield f"--gelu-clip does nothing: {listed(CLIPS)} are switched off"
 
 
 def _of_scheduler(checkpoint: Checkpoint) -> Iterator[str]:

@@ -26,6 +26,7 @@ from msd.files.disk import real_place
 from msd.files.publication import contents
 from msd.files.schema import to_json
 from msd.files.unwritable import raises_unwritable
+from msd.files.wording import counted, listed
 from msd.models.families import find_family
 from msd.run.runtime.scheduler import name_of
 
@@ -157,18 +158,13 @@ def _reverted(old: Manifest | None, new: Manifest, settings: Settings) -> Iterat
     if lost := [each for each in parts if not each[1] and each[2] != each[3]]:
         options, _, was, became = zip(*lost, strict=True)
         yield (
-            f"images had {_listed(was)}; without {_listed(options)} they now have the model's own:"
-            f" {_listed(became)}"
+            f"images had {listed(was)}; without {listed(options)} they now have the model's own:"
+            f" {listed(became)}"
         )
 
 
-def _listed(words: Collection[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 def _steps(manifest: Manifest) -> str:
-    return f"{manifest.images.steps} step{'s' if manifest.images.steps > 1 else ''}"
+    return counted(manifest.images.steps, "step")
 
 
 def _predicted(config: Mapping[str, Any]) -> str:
@@ -257,7 +253,7 @@ def _phrase(key: str, value: Any) -> str:
     if key in UNNAMED and not value:
         return UNNAMED[key]
     if key == "sizes":
-        return " and ".join(f"{size['width']}x{size['height']}" for size in value or ()) or "one size"
+        return listed(f"{size['width']}x{size['height']}" for size in value or ()) or "one size"
     if key != "recipe":
         return f"{key} {value}"
     return f"recipe {value['name']}, SHA-256 {value['sha256'][:12]}…"

@@ -18,6 +18,7 @@ from msd.conversion.schedule import other_noise
 from msd.conversion.sources.added_tokens import read_tokenizer
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadCheckpoint, BadConfig
+from msd.files.wording import counted, listed
 from msd.models.families import Family
 from msd.models.sdxl_text_config import OLD_END
 from msd.run.runtime.scheduler import insisted_settings, make_scheduler, name_of
@@ -69,8 +70,8 @@ def _of_latents(checkpoint: Checkpoint) -> Iterator[str]:
     unknown = {latents + count(latents): what for what, count in UNKNOWN_BESIDE.items()}
     others = [what for count, what in (*unknown.items(), *beside.items()) if count == channels]
     taken = f": beside latents of {latents} {others[0]}" if others else ""
-    known = " or ".join(f"{count} ({what})" for count, what in possible.items())
-    yield f"its {denoiser.title} takes {channels} channels{taken}; {known} are supported"
+    known = listed((f"{count} ({what})" for count, what in possible.items()), "or")
+    yield f"its {denoiser.title} takes {counted(channels, 'channel')}{taken}; {known} are supported"
 
 
 def _widths(family: Family, latents: int) -> Iterator[int]:
@@ -90,13 +91,14 @@ def _of_tokens(checkpoint: Checkpoint, name: str, tokenizer: Tokenizer) -> Itera
         length, rows = getattr(config, "length", None), getattr(config, "vocabulary", None)
         if length is not None and length != tokenizer.length:
             yield (
-                f"its {encoder.title} reads {length} tokens at once (max_position_embeddings), and its"
-                f" {name} gives {tokenizer.length} (model_max_length, up to {LENGTH}); both must be equal"
+                f"its {encoder.title} reads {counted(length, 'token')} at once (max_position_embeddings),"
+                f" and its {name} gives {tokenizer.length} (model_max_length, up to {LENGTH});"
+                " both must be equal"
             )
         if rows is not None and ids > rows:
             yield (
                 f"its {name} has ids up to {ids - 1} ({largest!r}), and the table of its {encoder.title}"
-                f" has {rows} rows; each id needs one"
+                f" has {counted(rows, 'row')}; each id needs one"
             )
         if getattr(config, "end", OLD_END) not in (OLD_END, tokenizer.end):
             yield (
@@ -115,7 +117,8 @@ def _of_images(checkpoint: Checkpoint, components: Iterable[str]) -> Iterator[st
             continue
         channels = getattr(checkpoint.configs[component.name], key, IMAGE_CHANNELS)
         if channels != IMAGE_CHANNELS:
-            yield f"its {component.title} has images of {channels} channels; {IMAGE_CHANNELS} are supported"
+            images = f"images of {counted(channels, 'channel')}"
+            yield f"its {component.title} has {images}; {IMAGE_CHANNELS} are supported"
 
 
 def _of_steps(checkpoint: Checkpoint, steps: int) -> Iterator[str]:

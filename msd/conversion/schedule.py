@@ -18,6 +18,7 @@ from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.repainting import repainted
 from msd.errors import BadConfig
 from msd.files import schema
+from msd.files.wording import counted
 from msd.run.runtime.diffusion import Diffusion
 from msd.run.runtime.scheduler import BY_CLASS, SCHEDULERS, make_scheduler, parse_name
 
@@ -83,7 +84,7 @@ def _told(checkpoint: Checkpoint, kind: FewSteps | None) -> Iterator[str]:
         name = checkpoint.few_steps_by or checkpoint.name
         yield (
             f"{name} is {kind.title} by its name, so that its images take the scheduler {kind.scheduler},"
-            f" {kind.steps} step{'s' * (kind.steps > 1)} and guidance {kind.guidance:g}; --scheduler takes"
+            f" {counted(kind.steps, 'step')} and guidance {kind.guidance:g}; --scheduler takes"
             " another"
         )
     for name, adapter in checkpoint.few_step_adapters.items():

@@ -12,6 +12,7 @@ from msd.compress.encoding.recipe import DEFAULT, Recipe, find_recipe
 from msd.compress.pruning.settings import Pruning, parse_pruning
 from msd.conversion.client_interface import ClientInterface
 from msd.errors import BadConfig
+from msd.files.wording import listed
 from msd.graph.rewrite import Rewrite, Target
 from msd.models.families import Family
 
@@ -134,7 +135,7 @@ class Settings:
         """
         if unknown := {*self.components, *self.also} - {*family.names}:
             raise BadConfig(
-                f"no component is called {' or '.join(sorted(unknown))}; there are {', '.join(family.names)}"
+                f"no component is called {listed(sorted(unknown), 'or')}; there are {', '.join(family.names)}"
             )
         added = family.added(preview=self.preview_vae is not None, upscaler=self.upscaler is not None)
         asked = self.components or (*family.required, *needed)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from msd.errors import BadConfig
+from msd.files.wording import listed
 
 Extra = Literal["plots", "regress", "trace", "train", "webgpu"]
 """The extras of pyproject.toml that a command may lack."""
@@ -27,7 +28,7 @@ def require_packages(what: str | Path, extra: Extra, *packages: str) -> None:
     missing = [name for name in packages if find_spec(MODULES.get(name, name)) is None]
     if missing:
         raise BadConfig(
-            f"{what} needs {' and '.join(missing)}, and that is not installed; {_remedy(extra, missing)}"
+            f"{what} needs {listed(missing)}, and that is not installed; {_remedy(extra, missing)}"
         )
 
 

@@ -27,10 +27,11 @@ def require_stated(path: Path, stated: Mapping[str, Any]) -> None:
     for key in {**stated, **held}:
         if key not in held or key not in stated or held[key] != stated[key]:
             raise BadBundle(
-                f"{path} says {_said(held, key)}, and manifest.json {_said(stated, key)}; make both alike, or"
-                " convert the checkpoint again"
+                f"{path} says {_stated_value(held, key)}, and manifest.json {_stated_value(stated, key)};"
+                " make both alike, or convert the checkpoint again"
             )
 
 
-def _said(contents: Mapping[str, Any], key: str) -> str:
+def _stated_value(contents: Mapping[str, Any], key: str) -> str:
+    """Return what an object says of a key, as a sentence shows it."""
     return f"{key} = {contents[key]!r}" if key in contents else f"no {key}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 MOST_DIGITS = 17
 
 
-def apart(value: float, limit: float, digits: int) -> str:
+def rounded_apart(value: float, limit: float, digits: int) -> str:
     """Return a number to so many digits, or as many more as put the text on its own side of a limit."""
     texts = (f"{value:.{n}f}" for n in range(digits, MOST_DIGITS + 1))
     side = (value > limit) - (value < limit)

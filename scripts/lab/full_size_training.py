@@ -18,7 +18,7 @@ import graph_rewrites
 from msd.models.demo import CHECKPOINT
 from msd.train.distill.blocks import recovery_loss
 from msd.train.distill.consistency import consistency_loss
-from msd.train.distill.distill import DTYPES, start
+from msd.train.distill.distill import DTYPES, start_accelerator
 from msd.train.distill.fake_quantization import quantize_layers
 from msd.train.distill.levels import CLEAN
 from msd.train.distill.networks import Networks, frozen, open_networks
@@ -128,7 +128,7 @@ def measure_full_size(
     settings = DistillationSettings(
         TeacherData(work / "prompts.txt", 8), GOAL, work / "state", precision="bf16" if checkpoint else "no"
     )
-    accelerator = start(settings)
+    accelerator = start_accelerator(settings)
     teacher = open_networks(checkpoint or CHECKPOINT, str(accelerator.device))
     recovery = plan_recovery(teacher, write_recipe(work), graph_rewrites.load())
     bench = FullSizeBench(

@@ -15,7 +15,7 @@ import graph_rewrites
 from msd.models.demo import CHECKPOINT
 from msd.models.demo.captions import captions
 from msd.train.distill.blocks import recovery_loss
-from msd.train.distill.distill import DTYPES, start
+from msd.train.distill.distill import DTYPES, start_accelerator
 from msd.train.distill.fake_quantization import quantize_layers
 from msd.train.distill.networks import frozen, open_networks
 from msd.train.distill.objectives import Loss
@@ -46,7 +46,7 @@ def measure_speed(
     settings = DistillationSettings(
         TeacherData(None), GOAL, work / "state", precision=precision, training=training
     )
-    accelerator = start(settings)
+    accelerator = start_accelerator(settings)
     teacher = open_networks(CHECKPOINT, str(accelerator.device))
     recovery = plan_recovery(teacher, write_recipe(work), graph_rewrites.load())
     prompts = [*dict.fromkeys(captions("train", trajectories, 1))]

@@ -16,6 +16,7 @@ from msd.compress.calibration.inputs import Inputs, Runs, open_folder
 from msd.compress.calibration.prompt_file import read_prompts
 from msd.compress.calibration.random_words import PROMPTS, RANDOM_WORDS, random_prompts
 from msd.errors import BadCalibration
+from msd.files.wording import counted
 from msd.graph import tflite
 from msd.graph.ir.interface import Interface
 from msd.graph.ir.weights import Array
@@ -58,7 +59,7 @@ class Calibration:
 
     def __str__(self) -> str:
         images = ImageDefaults().unless(self.steps, self.guidance)
-        kept = f"{min(self.kept, images.steps)} of {images.steps} step{'s' * (images.steps > 1)}"
+        kept = f"{min(self.kept, images.steps)} of {counted(images.steps, 'step')}"
         settings = f"{kept}, guidance {images.guidance:g}, seed {self.seed}"
         if self.given is None:
             return f"{CAPTIONS} captions of the demo, {settings}"

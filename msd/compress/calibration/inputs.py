@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from msd.errors import BadCalibration
+from msd.files.wording import counted
 from msd.graph.ir.weights import Array
 from msd.run.runners.checks import one_line
 from msd.tensor_spec import TensorSpec
@@ -75,7 +76,8 @@ def _check(path: Path, name: str, value: Array, port: TensorSpec) -> None:
         least, most = int(value.min()), int(value.max())
         if least < 0 or most >= port.table_length:
             raise BadCalibration(
-                f"{path} has {name} from {least} to {most}; it indexes a table of {port.table_length} rows"
+                f"{path} has {name} from {least} to {most}; it indexes a table of"
+                f" {counted(port.table_length, 'row')}"
             )
 
 

@@ -16,6 +16,7 @@ from msd.compress.encoding.quantize import COMPENSATED
 from msd.errors import BadConfig
 from msd.files.configs import CONFIGS, find_config, read_config, shipped_names
 from msd.files.fingerprint import fingerprint
+from msd.files.wording import listed
 from msd.graph.prediction.registry import delegates, find_delegate
 from msd.models.families import component_names
 from msd.models.families.control import PREFIX
@@ -72,7 +73,7 @@ class Line:
     def __str__(self) -> str:
         conditions = {"op": self.op, "name": self.name, "component": self.component}
         parts = [f"{key} {', '.join(values)}" for key, values in conditions.items() if values]
-        return f"{self.store} for {' and '.join(parts) or 'all weights'}"
+        return f"{self.store} for {listed(parts) or 'all weights'}"
 
 
 @dataclass(frozen=True)
@@ -159,10 +160,10 @@ def _line(table: dict[str, Any], where: str) -> Line:
         raise BadConfig(f"{where} lacks store; choose from {', '.join(BITS)}")
     store = _choice(table, "store", where)
     if store not in INTEGERS and (idle := [key for key in FOR_INTEGERS if key in table]):
-        raise BadConfig(f"{where}: {idle[0]} has no effect on {store}; it is for {' and '.join(INTEGERS)}")
+        raise BadConfig(f"{where}: {idle[0]} has no effect on {store}; it is for {listed(INTEGERS)}")
     kinds = _strings(table, "op", where)
     if store in INTEGERS and (others := [kind for kind in kinds if kind not in FILTERS]):
-        raise BadConfig(f"{where}: {others[0]} does not support {store} weights; {' and '.join(FILTERS)} do")
+        raise BadConfig(f"{where}: {others[0]} does not support {store} weights; {listed(FILTERS)} do")
     choices = {key: _choice(table, key, where) for key in ("granularity", "algorithm") if key in table}
     components = _strings(table, "component", where)
     for component in (each for each in components if not each.startswith(PREFIX)):

@@ -11,6 +11,7 @@ from msd.compress.pruning.channels import Seed
 from msd.compress.pruning.settings import UnitShare
 from msd.compress.pruning.units import SLICE, Unit
 from msd.errors import BadConfig
+from msd.files.wording import listed
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def choose(unit: Unit, keep: float) -> Choice:
             return choice
     below = max((c.share for c in every if c.share < keep), default=None)
     above = min(c.share for c in every if c.share > keep)
-    near = " or ".join(f"{share:.4g}" for share in (below, above) if share is not None)
+    near = listed((f"{share:.4g}" for share in (below, above) if share is not None), "or")
     raise BadConfig(
         f"{unit.name} has {unit.words}, of which {keep:g} cannot stay: "
         f"that breaks a {'head' if unit.kind == 'heads' else 'group'}; the nearest are {near}"

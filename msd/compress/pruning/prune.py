@@ -17,6 +17,7 @@ from msd.compress.pruning.report import PruningReport
 from msd.compress.pruning.settings import Budget, Pruning
 from msd.compress.pruning.units import Unit, find_units
 from msd.errors import BadConfig
+from msd.files.wording import listed
 from msd.graph.ir import Graph, Tensor
 from msd.graph.ledger import PrunedUnit
 
@@ -187,7 +188,7 @@ class _Plan:
 
     def impossible(self, budget: Budget, total: float, most: float) -> str:
         """Return a sentence with the largest budget that is possible."""
-        parts = " and ".join(self.graphs)
+        parts = listed(self.graphs)
         if budget.share is not None:
             limit = f"at most {100 * most / total:.1f} % of {parts} can go"
         else:

@@ -15,6 +15,7 @@ from msd.bundle import MANIFEST, Bundle, ConvertedFile, ImageSize, dump_manifest
 from msd.conversion.sizes.share import alone
 from msd.errors import BadConfig, MsdError
 from msd.files.scratch import scratch_folder
+from msd.files.wording import listed
 from msd.graph import tflite
 from msd.graph.ir import SIGNATURE, Model
 from msd.graph.ir.interface import Interface
@@ -52,7 +53,7 @@ def find_size(bundle: Bundle, size: ImageSize | None) -> ImageSize:
     """Return `size`, or the first size for None; raises BadConfig for a size that the bundle lacks."""
     sizes = bundle.manifest.configuration.all_sizes
     if size is not None and size not in sizes:
-        has = " and ".join(map(str, sizes))
+        has = listed(sizes)
         raise BadConfig(f"{bundle.folder} has no size {size}, it has {has}; msd-convert --size adds sizes")
     return sizes[0] if size is None else size
 

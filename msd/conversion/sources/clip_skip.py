@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadConfig
+from msd.files.wording import counted
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER
 
 LAYER = re.compile(r"encoder\.layers\.([0-9]{1,9})\.")
@@ -31,7 +32,7 @@ def skip_layers(checkpoint: Checkpoint, count: int) -> Checkpoint:
         layers = checkpoint.configs[encoder.name].layers
         if not 0 < count < layers - own:
             beyond = ", of which the last is skipped already," if own else ","
-            skipped = f"{count} layer{'s' * (count > 1)}"
+            skipped = counted(count, "layer")
             raise BadConfig(
                 f"{skipped} cannot be skipped: {checkpoint.name}'s {encoder.title} has {layers}{beyond}"
                 " and one must remain"

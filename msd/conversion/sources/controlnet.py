@@ -23,6 +23,7 @@ from msd.conversion.sources.other_formats import remedy_for_address
 from msd.conversion.sources.two_names import require_equal_without
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint, BadConfig
+from msd.files.wording import counted
 from msd.graph.ir.weights import Weights
 from msd.models.config import SIZES, AddedWidths, ControlledUNetConfig, UNetConfig
 from msd.models.control_config import HINT_CHANNELS, ControlNetConfig, FusedUNetConfig
@@ -245,7 +246,7 @@ def _hint_widths(part: NetworkTensors) -> Iterator[int]:
     """Yield the width of the first layer of a hint, and that of each that halves it."""
     first, channels = part.shape("conv_in.weight", 4)[:2]
     if channels != HINT_CHANNELS:
-        raise part.wrong(f"takes hints of {channels} channels, and {HINT_CHANNELS} are supported")
+        raise part.wrong(f"takes hints of {counted(channels, 'channel')}, and {HINT_CHANNELS} are supported")
     yield first
     yield from (part.shape(f"blocks.{i}.weight", 4)[0] for i in range(1, part.count("blocks"), 2))
 
@@ -266,6 +267,6 @@ def _require_fit(name: str, control: ControlNetConfig, unet: UNetConfig, scale: 
             raise BadCheckpoint(f"{name} has {key} = {own}, but the U-Net's is {wanted}; they must be equal")
     if control.hint_scale != scale:
         raise BadCheckpoint(
-            f"{name} has {control.hint_scale} pixels along the side of a latent cell"
+            f"{name} has {counted(control.hint_scale, 'pixel')} along the side of a latent cell"
             f" (conditioning_embedding_out_channels), but the VAE decoder has {scale}; they must be equal"
         )

@@ -17,6 +17,7 @@ from msd.conversion.sources.added_tokens import files_with, read_tokenizer, size
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.embedding_file import TokenVectors, not_one, read_of_encoders, read_vectors
 from msd.errors import BadCheckpoint, BadConfig
+from msd.files.wording import listed
 from msd.graph.ir.weights import Array, Weights
 from msd.run.runtime.special_token import Special
 from msd.run.runtime.tokenizer import Tokenizer
@@ -155,7 +156,7 @@ def _read(
         raise BadCheckpoint(f"{error}; {checkpoint.name} is a {checkpoint.family.title}") from error
     of_each = [_inversion(path, token, *each) for each in zip(found, widths.values(), strict=True)]
     if len({*map(len, of_each)}) > 1:
-        counts = " and ".join(f"{len(each)} in {key}" for each, key in zip(of_each, OF_ENCODERS, strict=True))
+        counts = listed(f"{len(each)} in {key}" for each, key in zip(of_each, OF_ENCODERS, strict=True))
         raise BadCheckpoint(f"{path} has vectors {counts}; as many were expected for each text encoder")
     return of_each
 

@@ -27,6 +27,7 @@ from msd.conversion.sources.pickled.legacy import is_legacy
 from msd.conversion.sources.stored import first_bytes
 from msd.conversion.sources.weight_file import ZIP, read_contents, what_else
 from msd.errors import BadCheckpoint
+from msd.files.wording import listed
 from msd.graph.ir.weights import Weights
 
 Keys = tuple[str | int, ...]
@@ -100,7 +101,7 @@ def read_of_encoders(path: Path, keys: Collection[str]) -> list[TokenVectors]:
         there = ", ".join(".".join(map(str, each)) for each in [*tensors][:3]) or "nothing"
         raise BadCheckpoint(
             f"{path} is no textual inversion for {len(keys)} text encoders: it has {there}, and"
-            f" {' and '.join(keys)} were expected"
+            f" {listed(keys)} were expected"
         )
     return [TokenVectors(key, name, weights) for key, weights in found.items()]
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from math import isqrt
 
 from msd.errors import BadCheckpoint
+from msd.files.wording import counted
 from msd.graph.ir.weights import Weights
 from msd.models.upscaler_config import SCALES, CompactConfig, RrdbConfig
 
@@ -55,7 +56,8 @@ def _rrdb(where: str, tensors: Tensors) -> RrdbConfig:
     scales = {CHANNELS: 4, 4 * CHANNELS: 2, 16 * CHANNELS: 1}
     if channels not in scales:
         raise BadCheckpoint(
-            f"{where} reads {channels} channels ({FIRST}.weight); of an image a Real-ESRGAN reads 3 or 12"
+            f"{where} reads {counted(channels, 'channel')} ({FIRST}.weight);"
+            " of an image a Real-ESRGAN reads 3 or 12"
         )
     _require_scale(where, scales[channels])
     growth = _shape(where, tensors, "body.0.rdb1.conv1")[0]
@@ -75,8 +77,8 @@ def _compact(where: str, tensors: Tensors) -> CompactConfig:
     scale = isqrt(outputs // CHANNELS)
     if CHANNELS * scale**2 != outputs:
         raise BadCheckpoint(
-            f"{where} ends with {outputs} channels (body.{last}.weight), which make no image; 3 for each of"
-            " 2x2 or 4x4 pixels were expected"
+            f"{where} ends with {counted(outputs, 'channel')} (body.{last}.weight), which make no image;"
+            " 3 for each of 2x2 or 4x4 pixels were expected"
         )
     _require_scale(where, scale)
     return CompactConfig(

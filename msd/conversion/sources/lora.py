@@ -18,6 +18,7 @@ from msd.conversion.sources.lora_file import AdapterFile, located, open_adapter
 from msd.conversion.sources.lora_layers import LayerChange, layer_changes
 from msd.conversion.sources.lora_model import require_same_model
 from msd.errors import BadConfig
+from msd.files.wording import counted
 
 
 def parse(text: str) -> tuple[Path, float]:
@@ -91,7 +92,11 @@ def _remarks(file: AdapterFile, scale: float, changes: Sequence[LayerChange]) ->
     if not scale:
         yield f"{file.path} changes nothing: its scale is 0"
     elif nothing := sum(change.adds_nothing for change in changes):
-        where = f"{nothing} of its {len(changes)} layers" if nothing < len(changes) else "all its layers"
+        where = (
+            f"{nothing} of its {counted(len(changes), 'layer')}"
+            if nothing < len(changes)
+            else "all its layers"
+        )
         yield f"{file.path} adds nothing in {where}, as in diffusers: there its alpha is 0"
     elif all(change.is_zero for change in changes):
         yield f"{file.path} changes nothing: all that it adds is 0, as before a LoRA's training"

@@ -21,6 +21,7 @@ import numpy as np
 from msd.conversion.sources.stored import Contents, StoredFile, stamp_of, unreadable
 from msd.errors import BadCheckpoint
 from msd.files import bounded
+from msd.files.wording import counted
 from msd.graph.ir.weights import Array, Weights
 
 KIND = "safetensors file"
@@ -110,7 +111,7 @@ def _entry(path: Path, name: str, entry: Any, available: int) -> _Entry:
         raise _bad(path, f"{name} lies at bytes {begin} to {end} of the {available} there are")
     needed = DTYPES[dtype].itemsize * math.prod(shape)
     if end - begin != needed:
-        raise _bad(path, f"{name} has {end - begin} bytes where {dtype} {shape} needs {needed}")
+        raise _bad(path, f"{name} has {counted(end - begin, 'byte')} where {dtype} {shape} needs {needed}")
     return _Entry(name=name, dtype=DTYPES[dtype], shape=tuple(shape), begin=begin, end=end)
 
 

@@ -23,6 +23,7 @@ from msd.conversion.sources.two_names import require_equal_without
 from msd.conversion.sources.vae_shapes import settings_by_shapes
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint, BadConfig
+from msd.files.wording import listed
 from msd.graph.ir.weights import Weights
 from msd.models.families import Component, Part
 from msd.models.networks import read_config
@@ -70,11 +71,11 @@ def replace_vae(checkpoint: Checkpoint, paths: Sequence[Path]) -> Checkpoint:
         before, checkpoint = checkpoint.weights, _with(checkpoint, path, components)
         given |= {n: path for n, tensors in checkpoint.weights.items() if tensors is not before.get(n)}
     if unused := dict.fromkeys(path for path in paths if path not in given.values()):
-        remark = f"--vae {' and '.join(map(str, unused))} is not used: a later --vae replaces all that it has"
+        remark = f"--vae {listed(unused)} is not used: a later --vae replaces all that it has"
         checkpoint = replace(checkpoint, remarks=(*checkpoint.remarks, remark))
     decoder = checkpoint.family.decoder
     if paths and decoder.name not in checkpoint.weights:
-        names = " and ".join(map(str, paths))
+        names = listed(paths)
         raise BadCheckpoint(f"{checkpoint.name} has no {decoder.title}, and {names} has none either")
     return checkpoint
 

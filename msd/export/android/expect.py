@@ -13,6 +13,7 @@ from pathlib import Path
 from msd.bounds import MOST_SEED
 from msd.errors import BadImage
 from msd.export.app.manifest import AppManifest
+from msd.files.wording import counted, listed
 
 LEAST_PSNR = 30.0
 """The least PSNR in dB of a phone's image: below, it is another image.
@@ -70,10 +71,9 @@ def read_expected(path: Path, manifest: AppManifest) -> Expected:
         raise BadImage(f"{path} has a prompt with weights, and the app takes prompts as they are")
     counts = [schedule.count for schedule in manifest.schedules]
     if expected.steps not in counts:
-        steps = f"{expected.steps} step{'s' * (expected.steps > 1)}"
+        steps = counted(expected.steps, "step")
         raise BadImage(
-            f"{path} has {steps} and the app {' or '.join(map(str, counts))};"
-            f" export with --steps {expected.steps}"
+            f"{path} has {steps} and the app {listed(counts, 'or')}; export with --steps {expected.steps}"
         )
     return expected
 

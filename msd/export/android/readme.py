@@ -13,6 +13,7 @@ from msd.export.android.versions import LIMITS, VERSIONS
 from msd.export.app.manifest import NAME
 from msd.export.app.model_files import licence_of
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
+from msd.files.wording import listed
 
 LIMITS_SAID = f" The limits of\nGoogle Play are those of {LIMITS.read}: look them up before you publish."
 SERVICE = " The download of the model has a service of its own."
@@ -42,7 +43,7 @@ def _readme(project: Project) -> str:
         msd=msd.__version__,
         width=manifest.width,
         height=manifest.height,
-        steps=" or ".join(str(schedule.count) for schedule in manifest.schedules),
+        steps=listed((str(schedule.count) for schedule in manifest.schedules), "or"),
         scheduler=manifest.scheduler,
         size=size(sum(file.bytes for file in manifest.files)),
         licence=on_one_line(licence_of(manifest)),

@@ -83,6 +83,7 @@ def image_facts(bundle: Bundle, scheduler: Scheduler, counts: Iterable[int]) -> 
 
 
 def _image_schedules(scheduler: Scheduler, counts: Iterable[int]) -> Iterator[ImageSchedule]:
+    """Yield the schedules that begin from an image, but for strengths too small to leave a step."""
     for count in dict.fromkeys(counts):
         for strength in STRENGTHS:
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from msd.files.wording import counted
 from msd.graph.ir.graph import Quant, Tensor
 from msd.graph.ir.weights import Array
 
@@ -47,7 +48,8 @@ def _fits(quant: Quant, shape: tuple[int, ...]) -> bool:
 
 
 def _misfit(quant: Quant, tensor: Tensor) -> str:
-    counts = f"{quant.scale.size} scales and {quant.zero_point.size} zero points along axis {quant.axis}"
+    scales, zeros = counted(quant.scale.size, "scale"), counted(quant.zero_point.size, "zero point")
+    counts = f"{scales} and {zeros} along axis {quant.axis}"
     return f"has {counts} for a constant of shape {list(tensor.shape)}, {tensor.name}"
 
 

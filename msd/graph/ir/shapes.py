@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from msd.files.wording import counted
+
 Shape = tuple[int, ...]
 Attrs = Mapping[str, Any]
 
@@ -92,7 +94,7 @@ def conv_2d(inputs: Any, attrs: Attrs) -> list[Shape]:
     """NHWO for an input NHWC and filters OHWI."""
     c, (o, kh, kw, i) = inputs[0].shape[3], inputs[1].shape
     if c % i:
-        raise ValueError(f"CONV_2D of {c} channels by a filter over {i}")
+        raise ValueError(f"CONV_2D of {counted(c, 'channel')} by a filter over {i}")
     return _windows(inputs[0].shape, (kh, kw), o, attrs)
 
 
@@ -100,7 +102,7 @@ def depthwise_conv_2d(inputs: Any, attrs: Attrs) -> list[Shape]:
     """NHWO for an input NHWC and filters 1HWO, where C divides O."""
     c, (_, kh, kw, o) = inputs[0].shape[3], inputs[1].shape
     if o % c:
-        raise ValueError(f"DEPTHWISE_CONV_2D of {c} channels to {o}")
+        raise ValueError(f"DEPTHWISE_CONV_2D of {counted(c, 'channel')} to {o}")
     return _windows(inputs[0].shape, (kh, kw), o, attrs)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from msd.files.wording import counted
 from msd.graph.ir.weights import Array, Weights
 
 
@@ -48,7 +49,7 @@ class Sparsity:
         def expand(raw: Array) -> Array:
             places, values = self.places(shape), np.ascontiguousarray(raw).view(kind)
             if len(places) != values.size:
-                raise ValueError(f"{values.size} values are stored for {len(places)} places")
+                raise ValueError(f"{values.size} values are stored for {counted(len(places), 'place')}")
             array = np.zeros(math.prod(shape), kind)
             array[places] = values.reshape(-1)
             return array.reshape(shape)

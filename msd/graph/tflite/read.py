@@ -12,6 +12,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from msd.errors import BadModelFile
+from msd.files.wording import counted
 from msd.graph.ir import NUMPY, Graph, Model, Op, Quant, Signature, Tensor, opset
 from msd.graph.ir.weights import Array, Weights
 from msd.graph.tflite.packed import BITS, packed_bytes, unpack
@@ -67,7 +68,9 @@ def parse(buffer: Any, name: str = "the model") -> Model:
 def _reason(problem: Exception, size: int) -> str:
     """Return what is wrong with a file of `size` bytes whose reading led to `problem`, as a clause."""
     if isinstance(problem, struct.error) or BEYOND in str(problem):
-        return f"its {size} bytes end before the data that they refer to; it is cut off or damaged"
+        return (
+            f"it ends after {counted(size, 'byte')}, before data that it refers to; it is cut off or damaged"
+        )
     return str(problem) or type(problem).__name__
 
 
@@ -256,7 +259,9 @@ def _weights(data: Array, tensor: Tensor) -> Weights:
     dtype = np.dtype(np.int8 if packed else NUMPY[tensor.dtype])
     expected = packed_bytes(tensor.size, tensor.dtype) if packed else tensor.size * dtype.itemsize
     if data.size != expected or min(shape, default=0) < 0:
-        raise ValueError(f"constant {tensor.name} {shape} holds {data.size} bytes instead of {expected}")
+        raise ValueError(
+            f"constant {tensor.name} {shape} holds {counted(data.size, 'byte')} instead of {expected}"
+        )
     if packed:
         return Weights(shape, dtype, lambda: unpack(data, tensor.dtype, shape), history)
     return Weights(shape=shape, dtype=dtype, read=lambda: data.view(dtype).reshape(shape), history=history)

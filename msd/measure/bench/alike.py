@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from msd.bundle import Bundle, Configuration
+from msd.files.wording import counted, listed
 from msd.measure.bench.result import Benchmark
 
 
@@ -17,7 +18,7 @@ def differences(bundles: Sequence[Bundle], names: Sequence[str]) -> Iterator[str
     for key in works[0]:
         values = [work[key] for work in works]
         if len({*values}) > 1:
-            yield " and ".join(f"{name} {value}" for name, value in zip(names, values, strict=True))
+            yield listed(f"{name} {value}" for name, value in zip(names, values, strict=True))
 
 
 def uncompared(benchmark: Benchmark) -> list[str]:
@@ -32,8 +33,8 @@ def _work(configuration: Configuration) -> dict[str, str]:
     tile, chunks = configuration.vae_tile, configuration.prompt_chunks
     return {
         "size": f"makes images of {configuration.width}x{configuration.height} pixels",
-        "batch": f"takes {configuration.batch} row{'s' * (configuration.batch > 1)} in a run of the U-Net",
-        "chunks": f"takes {chunks} chunk{'s' * (chunks > 1)} of a prompt",
+        "batch": f"takes {counted(configuration.batch, 'row')} in a run of the U-Net",
+        "chunks": f"takes {counted(chunks, 'chunk')} of a prompt",
         "split": f"has the U-Net in {'two files' if configuration.split else 'one file'}",
         "tile": f"decodes {f'tiles of {tile} pixels' if tile else 'whole images'}",
     }

@@ -10,6 +10,7 @@ import msd
 from msd.bundle import Bundle
 from msd.errors import BadModelFile, DelegateFailed
 from msd.files.packages import installed_versions
+from msd.files.wording import counted
 from msd.gpu.gpu_api import IMPLEMENTATIONS
 from msd.measure.bench.image_time import SECONDS, can_generate, generate_timed, image_time
 from msd.measure.bench.measure import measure, measurement
@@ -184,7 +185,7 @@ class _Bench:
         for i, bundle in enumerate(self.bundles):
             generation, refused = None, any(r.backend == name for r in self.refusals[i])
             if steps and not self.settings.components and not refused and can_generate(bundle, engine):
-                self._report(f"{name}: generating an image in {steps} step{'s' * (steps > 1)}")
+                self._report(f"{name}: generating an image in {counted(steps, 'step')}")
                 generation = generate_timed(bundle, engine, steps, self.settings.execution)
             time = image_time(bundle, name, self._on(name, i), self.settings.steps, generation)
             self.image_times[i] += [time] if time else []

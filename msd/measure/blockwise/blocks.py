@@ -43,7 +43,7 @@ def blocks(reference: Graph, compressed: Graph, together: Collection[Pair] = ())
     Raises ValueError for graphs whose inputs or outputs differ.
     """
     for what in ("inputs", "outputs"):
-        ours, other = (_said(getattr(graph, what)) for graph in (reference, compressed))
+        ours, other = (_types_and_shapes(getattr(graph, what)) for graph in (reference, compressed))
         if ours != other:
             raise ValueError(f"the {what} of one are {ours} and of the other {other}")
     labels = joined(label(reference), together)
@@ -82,7 +82,7 @@ def _block(
     return Block(name, ours, theirs, values)
 
 
-def _said(tensors: Iterable[Tensor]) -> list[str]:
+def _types_and_shapes(tensors: Iterable[Tensor]) -> list[str]:
     return [f"{t.dtype.lower()}{list(t.shape)}" for t in tensors]
 
 

@@ -10,7 +10,7 @@ from msd.compress.encoding.recipe import CHOICES, INTEGERS, Recipe, find_recipe
 from msd.compress.pruning.settings import Pruning, UnitShare, parse_pruning
 from msd.errors import BadConfig
 from msd.graph.ledger import PrunedUnit
-from msd.measure.blockwise.labels import parts
+from msd.measure.blockwise.labels import joined_blocks
 from msd.models.families import Component
 
 REFERENCE = "float32"
@@ -101,7 +101,10 @@ def pruned_by_block(units: Sequence[PrunedUnit], blocks: Sequence[str]) -> dict[
     for unit in units:
         name = unit.unit
         around = {
-            part: block for block in blocks for part in parts(block) if f"{name}.".startswith(f"{part}.")
+            part: block
+            for block in blocks
+            for part in joined_blocks(block)
+            if f"{name}.".startswith(f"{part}.")
         }
         if not around:
             raise BadConfig(f"{name} was pruned, but is in none of the network's blocks: no mix can have it")

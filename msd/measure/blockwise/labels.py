@@ -71,7 +71,7 @@ def joined(labels: Labels, pairs: Iterable[Pair]) -> Labels:
     return {op: JOINT.join(groups[name]) for op, name in labels.items()}
 
 
-def parts(block: str) -> list[str]:
+def joined_blocks(block: str) -> list[str]:
     """Return the names of the blocks joined in this one, or its own."""
     return block.split(JOINT)
 

@@ -59,9 +59,9 @@ def measure(
             raise BadModelFile(f"{reference} was given no inputs")
         alone, swaps = list[ErrorSum](), list[ErrorSum]()
         try:
-            for block in _told(every, "blocks alone", on_progress):
+            for block in _reporting(every, "blocks alone", on_progress):
                 alone.append(_alone(block, store, compressed))
-            for block in _told(every if final else (), "one block compressed", on_progress):
+            for block in _reporting(every if final else (), "one block compressed", on_progress):
                 hybrid = swapped(ours, block, known)
                 swaps.append(_final(hybrid, _stored(hybrid, known, store), ours, store, compressed))
             whole = _final(theirs, inputs, ours, store, compressed) if final else None
@@ -90,7 +90,7 @@ def _versions(
         raise BadModelFile(f"{compressed} is no version of {reference}: {problem}") from problem
 
 
-def _told(every: Sequence[Block], what: str, on_progress: OnProgress) -> Iterator[Block]:
+def _reporting(every: Sequence[Block], what: str, on_progress: OnProgress) -> Iterator[Block]:
     """Yield the blocks, and tell before each, and behind the last, how many are done."""
     for number, block in enumerate(every):
         on_progress(what, number, len(every))

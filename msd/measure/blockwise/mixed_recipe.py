@@ -10,7 +10,7 @@ from msd.compress.encoding.quantize import PLAIN
 from msd.compress.encoding.recipe import BITS, Line, Recipe
 from msd.measure.blockwise.candidates import REFERENCE, pruning_of
 from msd.measure.blockwise.choice import Choice, Form
-from msd.measure.blockwise.labels import parts
+from msd.measure.blockwise.labels import joined_blocks
 from msd.measure.blockwise.sensitivity import Outcome, ratio
 
 DEFAULTS = Line("float32")
@@ -45,7 +45,7 @@ def mixed_recipe(
 def _lines(choice: Choice, candidates: Mapping[str, Recipe]) -> list[str]:
     lines = {name: recipe.lines[0] for name, recipe in candidates.items()} | {REFERENCE: DEFAULTS}
     names = sorted(lines, key=lambda name: BITS[lines[name].store])
-    forms = {(b.component, part): form for b, form in choice.items() for part in parts(b.block)}
+    forms = {(b.component, part): form for b, form in choice.items() for part in joined_blocks(b.block)}
     around = {name for name in forms if any(_holds(name, other) for other in forms)}
     text = []
     for blocks in (around, set(forms) - around):

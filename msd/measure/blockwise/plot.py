@@ -8,6 +8,7 @@ from typing import Any
 from msd.errors import BadValue
 from msd.files.atomic import atomic_write
 from msd.files.packages import require_packages
+from msd.files.wording import listed
 from msd.measure.blockwise.result import BlockReport, ComponentErrors, finite
 
 FORMATS = (".png", ".svg")
@@ -18,7 +19,7 @@ ROW, MARGIN, WIDTH = 0.17, 1.1, 9.0
 def check_plot(path: Path) -> None:
     """Raise BadValue for a file name whose suffix is no known image format, BadConfig without matplotlib."""
     if path.suffix.lower() not in FORMATS:
-        raise BadValue(f"{path} is not a name for a plot; it should end in {' or '.join(FORMATS)}")
+        raise BadValue(f"{path} is not a name for a plot; it should end in {listed(FORMATS, 'or')}")
     require_packages("a plot", "plots", "matplotlib")
 
 
@@ -58,6 +59,9 @@ def _draw(axis: Any, part: ComponentErrors) -> None:
     top = 10 + max((finite(b.snr_db) for b in part.blocks if b.snr_db is not None), default=0)
     colours = ["tab:red" if b.name == worst else "lightsteelblue" for b in part.blocks]
     axis.barh(places, [min(top, finite(b.snr_db)) for b in part.blocks], color=colours, height=0.7)
+    for place, block in enumerate(part.blocks):
+        if block.snr_db is None:
+            axis.annotate("exact", (top, place), (-3, 0), textcoords="offset points", va="center", ha="right")
     axis.set_yticks(places, [b.name for b in part.blocks])
     axis.set_ylim(len(part.blocks) - 0.4, -0.6)
     axis.set_xlabel("SNR of the block alone in dB; the worst is red, the line is the median")

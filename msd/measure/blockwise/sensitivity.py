@@ -330,7 +330,9 @@ def for_snr(study: Study, snr_db: Mapping[str, float]) -> Choice:
     return choice
 
 
-def raised(aims: Mapping[str, float], target: float, given: Mapping[str, Outcome]) -> dict[str, float] | None:
+def raised_aims(
+    aims: Mapping[str, float], target: float, given: Mapping[str, Outcome]
+) -> dict[str, float] | None:
     """Return new aims where a recipe gave less than `target` dB; None if it did not.
 
     Errors do not add up exactly: the aim rises by the dB that were missing.
@@ -339,15 +341,15 @@ def raised(aims: Mapping[str, float], target: float, given: Mapping[str, Outcome
     return {name: aims[name] + short for name, short in missing.items()} if any(missing.values()) else None
 
 
-def names(choice: Choice, candidates: Mapping[str, Recipe]) -> dict[str, dict[str, str]]:
+def chosen_formats(choice: Choice, candidates: Mapping[str, Recipe]) -> dict[str, dict[str, str]]:
     """Return the name of the format chosen for each block, by component and block."""
     chosen: dict[str, dict[str, str]] = {}
     for block, form in choice.items():
-        chosen.setdefault(block.component, {})[block.block] = called(form, candidates)
+        chosen.setdefault(block.component, {})[block.block] = format_name(form, candidates)
     return chosen
 
 
-def called(form: Form, candidates: Mapping[str, Recipe]) -> str:
+def format_name(form: Form, candidates: Mapping[str, Recipe]) -> str:
     """Return the candidate's name; where it prunes others but not this block, that of one without pruning."""
     recipe = candidates.get(form.candidate)
     if recipe is None or recipe.prune is None or form.pruned:
@@ -356,7 +358,9 @@ def called(form: Form, candidates: Mapping[str, Recipe]) -> str:
     return alike[0] if alike else f"{form.candidate}, not pruned"
 
 
-def prove(study: Study, source: Path, settings: Settings, recipe: Recipe, folder: Path) -> dict[str, Outcome]:
+def convert_and_measure(
+    study: Study, source: Path, settings: Settings, recipe: Recipe, folder: Path
+) -> dict[str, Outcome]:
     """Return the measured outcome of a recipe, by component: convert the checkpoint and run it.
 
     Files in `folder` are replaced.

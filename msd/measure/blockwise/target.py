@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from msd.measure.blockwise.choice import Choice
 from msd.measure.blockwise.result import finite
-from msd.measure.blockwise.sensitivity import Outcome, Study, for_size, for_snr, raised
-from msd.measure.limits import apart
+from msd.measure.blockwise.sensitivity import Outcome, Study, for_size, for_snr, raised_aims
+from msd.measure.limits import rounded_apart
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class Snr:
 
     def closer(self, study: Study, given: Mapping[str, Outcome]) -> Snr | None:
         """Return a closer aim after a recipe whose outcome was `given`; None where that is good."""
-        aims = raised(self.aims, self.db, given)
+        aims = raised_aims(self.aims, self.db, given)
         return replace(self, aims=aims) if aims else None
 
     def missed(self, given: Mapping[str, Outcome]) -> str:
         """Return a sentence where an outcome misses the target, else nothing."""
         low = {name: ratio for name, outcome in given.items() if (ratio := finite(outcome.snr_db)) < self.db}
-        said = ", ".join(f"{name} has {apart(ratio, self.db, 1)} dB" for name, ratio in low.items())
+        said = ", ".join(f"{name} has {rounded_apart(ratio, self.db, 1)} dB" for name, ratio in low.items())
         return f"the target of {self} is missed: {said}" if low else ""
 
     def __str__(self) -> str:
@@ -65,7 +65,12 @@ class SizeTarget:
         size = sum(outcome.bytes for outcome in given.values())
         if size <= self.bytes:
             return ""
-        return f"the target of {self} is missed: the files take {apart(size / 1e6, self.bytes / 1e6, 2)} MB"
+        digits = next(n for n in range(2, 7) if f"{size / 1e6:.{n}f}" != f"{self.bytes / 1e6:.{n}f}")
+        taken = f"{size / 1e6:.{digits}f} MB"
+        return f"the target of {self._words(digits)}, is missed: the files take {taken}"
 
     def __str__(self) -> str:
-        return f"{self.bytes / 1e6:.2f} MB, {self.bytes / self.whole:.0%} of float32"
+        return self._words(2)
+
+    def _words(self, digits: int) -> str:
+        return f"{self.bytes / 1e6:.{digits}f} MB, {self.bytes / self.whole:.0%} of float32"

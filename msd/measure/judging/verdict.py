@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.files.schema import UNLESS_EMPTY
+from msd.files.wording import counted, plural
 from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr
 from msd.measure.judging.rejection import Rejection
@@ -173,9 +174,11 @@ class Verdict:
 
     def _objections(self) -> Iterator[str]:
         if self.rejected or (self.failure is None and self.delegated != self.operations):
-            yield f"{self.operations - self.delegated} of {self.operations} operations stay on the CPU"
+            left = self.operations - self.delegated
+            every = counted(self.operations, "operation")
+            yield f"{left} of {every} {plural(left, 'stays', 'stay')} on the CPU"
         elif self.failure is None and self.partitions != self.subgraphs:
-            yield f"the graph is cut into {self.partitions} partitions"
+            yield f"the graph is cut into {counted(self.partitions, 'partition')}"
         if not self.operations and self.failure is None:
             yield "it has no operation that a GPU could run"
         if self.failure:

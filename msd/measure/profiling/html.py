@@ -8,10 +8,11 @@ from importlib.resources import files
 from itertools import groupby
 from statistics import median
 
+from msd.files.wording import counted, plural
 from msd.measure.bench.table import TextTable, duration
 from msd.measure.profiling.kinds import KernelCost, by_kernel, by_kind, kind_of, total
 from msd.measure.profiling.result import DispatchCost, KernelReport, NetworkCosts
-from msd.measure.profiling.table import counted, remarks, roof_of, tables, title
+from msd.measure.profiling.table import remarks, roof_of, tables, title
 
 ROW, GAP, TALL = 32, 4, 104
 """Height of a row of bars, the space between rows, and the height of a chart."""
@@ -81,7 +82,7 @@ def _cards(network: NetworkCosts) -> str:
 
 
 def _dispatches(cost: KernelCost) -> str:
-    return "dispatch" if cost.dispatches == 1 else "dispatches"
+    return plural(cost.dispatches, "dispatch", "dispatches")
 
 
 def _chart(network: NetworkCosts, colours: dict[str, str]) -> str:

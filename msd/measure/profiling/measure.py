@@ -9,6 +9,7 @@ from statistics import median
 
 from msd.bundle import ImageSize
 from msd.errors import DelegateFailed
+from msd.files.wording import counted
 from msd.gpu.peaks import Peaks
 from msd.measure.profiling.result import DispatchCost, NetworkCosts
 from msd.run.runners.backend import Report
@@ -50,9 +51,9 @@ def measure_network(file: NetworkFile, conditions: Conditions, repeats: int, rep
         report("first run")
         process.run(inputs)
         process.time(inputs, WARMUPS)
-        report(f"{repeats} run{'s' * (repeats > 1)}")
+        report(counted(repeats, "run"))
         runs = process.time(inputs, repeats)
-        report(f"{repeats} run{'s' * (repeats > 1)}, each dispatch timed")
+        report(f"{counted(repeats, 'run')}, each dispatch timed")
         seconds = _medians(process.time(inputs, repeats, each=True))
         report("the GPU's peaks")
         return _costs(file, process, runs, seconds, process.peaks())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from msd.files.wording import counted, listed
 from msd.gpu.peaks import Peaks
 from msd.measure.bench.table import TextTable, duration
 from msd.measure.profiling.kinds import KernelCost, by_kind, total
@@ -37,14 +38,14 @@ def to_markdown(report: KernelReport) -> str:
 def remarks(report: KernelReport) -> list[str]:
     """Return remarks, a sentence each, without a full stop."""
     machine, of = report.machine, f", for images of {report.size}" if report.size else ""
-    sentences = [f"Measured: {', '.join(report.files)}{of}"] if report.files else []
-    sentences += [f"{machine.processor}, {machine.cores} cores, {machine.system}"]
+    sentences = [f"Measured: {listed(report.files)}{of}"] if report.files else []
+    sentences += [f"{machine.processor}, {counted(machine.cores, 'core')}, {machine.system}"]
     if machine.busy:
         sentences.append(f"The machine was busy: its load average was {machine.load:.1f} at the start")
     measured: list[NetworkCosts | Ablation | WinogradCosts]
     measured = [*report.networks, *report.ablations, *report.winograd]
     if software := sorted({each.adapter for each in measured if each.software}):
-        names = " and ".join(software)
+        names = listed(software)
         sentences.append(f"{names} is software: its times are those of a processor and say nothing of a GPU")
     notes = (f"{title(each.component)}: {note}" for each in report.networks for note in each.notes)
     sentences += dict.fromkeys(notes)
@@ -100,11 +101,6 @@ def roof_of(network: NetworkCosts, cost: KernelCost | None = None) -> tuple[str,
     if network.software:
         return ()
     return ("% of roof",) if cost is None else (f"{100 * cost.roof:.1f}",)
-
-
-def counted(count: int, what: str) -> str:
-    """Return "1 run" or "2 runs"."""
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _totals(network: NetworkCosts) -> TextTable:

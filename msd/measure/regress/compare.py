@@ -9,7 +9,8 @@ from statistics import fmean
 
 import msd
 from msd.errors import BadConfig
-from msd.measure.limits import apart
+from msd.files.wording import counted, plural
+from msd.measure.limits import rounded_apart
 from msd.measure.regress import metrics
 from msd.measure.regress.goldens import Goldens, Origin
 from msd.measure.regress.metrics import Pixels
@@ -157,14 +158,15 @@ def _apply_thresholds(picture: ImageComparison, limits: Thresholds) -> ImageComp
     """Return the image with a sentence for each threshold that it breaks."""
     broken: dict[str, str] = {}
     if limits.psnr_least is not None and picture.psnr_db is not None and picture.psnr_db < limits.psnr_least:
-        ratio = apart(picture.psnr_db, limits.psnr_least, 1)
+        ratio = rounded_apart(picture.psnr_db, limits.psnr_least, 1)
         broken["psnr_least"] = f"PSNR is {ratio} dB, below {limits.psnr_least:g} dB"
     if limits.ssim_least is not None and picture.ssim < limits.ssim_least:
-        similarity = apart(picture.ssim, limits.ssim_least, 4)
+        similarity = rounded_apart(picture.ssim, limits.ssim_least, 4)
         broken["ssim_least"] = f"SSIM is {similarity}, below {limits.ssim_least:g}"
-    if limits.hash_distance_most is not None and picture.hash_distance > limits.hash_distance_most:
+    bits = picture.hash_distance
+    if limits.hash_distance_most is not None and bits > limits.hash_distance_most:
         broken["hash_distance_most"] = (
-            f"{picture.hash_distance} bits of the perceptual hash differ,"
+            f"{counted(bits, 'bit')} of the perceptual hash {plural(bits, 'differs', 'differ')},"
             f" more than {limits.hash_distance_most}"
         )
     sentences = {name: f"{picture.name}: {sentence} ({name})" for name, sentence in broken.items()}
@@ -176,13 +178,13 @@ def _checks(pictures: Sequence[ImageComparison], limits: Thresholds) -> Iterator
     if (limit := limits.psnr_median) is not None:
         middle = _stored(metrics.median_decibels([p.rank[0] for p in pictures]))
         low = middle is not None and middle < limit
-        shown = "" if middle is None else apart(middle, limit, 1)
+        shown = "" if middle is None else rounded_apart(middle, limit, 1)
         sentence = f"the median PSNR is {shown} dB, below {limit:g} dB (psnr_median)"
         yield ThresholdCheck("psnr_median", limit, middle, sentence if low else None)
     scores = [p.attributes for p in pictures if p.attributes is not None]
     if (limit := limits.attributes_least) is not None and scores:
         share = round(fmean(scores), 6)
-        percent = apart(100 * share, 100 * limit, 1)
+        percent = rounded_apart(100 * share, 100 * limit, 1)
         sentence = f"{percent}% of the attributes are right, less than {100 * limit:g}% (attributes_least)"
         yield ThresholdCheck("attributes_least", limit, share, sentence if share < limit else None)
 

@@ -10,6 +10,7 @@ from importlib.resources import files
 
 import numpy as np
 
+from msd.files.wording import counted, plural
 from msd.measure.regress.compare import ImageComparison, Result, decibels
 from msd.measure.regress.metrics import Pixels
 from msd.measure.regress.regression import Regression
@@ -62,7 +63,7 @@ def _verdict(result: Result) -> str:
     count = len(result.broken)
     if not count:
         return '<p class="verdict good">All thresholds hold</p>'
-    return f'<p class="verdict bad">{count} threshold{"s" * (count > 1)} broken</p>'
+    return f'<p class="verdict bad">{counted(count, "threshold")} broken</p>'
 
 
 def _sentences(result: Result) -> Iterator[str]:
@@ -90,7 +91,7 @@ def _cards(result: Result) -> str:
     if (share := measured.get("attributes_least")) is not None:
         least = f"at least {limits.attributes_least:.0%}"
         cards.append(("attributes_least", "attributes right", f"{share:.0%}", least))
-    html = [f'<div class="card"><b>{len(pictures)}</b>image{"s" * (len(pictures) != 1)}</div>']
+    html = [f'<div class="card"><b>{len(pictures)}</b>{plural(len(pictures), "image")}</div>']
     for threshold, name, value, limit in cards:
         bound = "no limit" if getattr(limits, threshold) is None else limit
         html.append(

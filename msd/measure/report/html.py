@@ -7,20 +7,21 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 
+from msd.files.wording import counted, plural
 from msd.measure.report.phrases import (
     COUNTED,
     READ_AND_WRITTEN,
     advice,
-    counted,
     in_browsers,
     least,
     megabytes,
     overflows,
     places,
-    ran,
     ran_on,
     share,
+    traffic_phrases,
     unjudged,
+    verdict_phrase,
 )
 from msd.measure.report.report import (
     SHOWN,
@@ -67,10 +68,6 @@ def _text(value: object) -> str:
     return escape(str(value))
 
 
-def _plural(thing: str, count: int) -> str:
-    return f"{thing}{'s' * (count != 1)}"
-
-
 def _path(value: str) -> str:
     """Return a path that may break behind its separators."""
     return re.sub(r"([/_.~-])", r"\1<wbr>", _text(value))
@@ -80,7 +77,7 @@ def _overview(report: Report) -> Iterable[str]:
     """Yield the verdict on all files, and the contents: a line for each file that leads to its part."""
     judged = [file for file in report.files if not unjudged(file)]
     good = [file for file in judged if _passes(file)]
-    kind, these = "good" if len(good) == len(judged) else "rejected", f"file{'s' * (len(judged) != 1)}"
+    kind, these = "good" if len(good) == len(judged) else "rejected", plural(len(judged), "file")
     ran_here = any(file.run for file in judged)
     what = "fully delegated, with the CPU's results" if ran_here else "whole on the GPU, as the rules predict"
     yield f'<p class="verdict {kind}">{len(good)} of {len(judged)} {these}: {what}.</p>'
@@ -90,7 +87,7 @@ def _overview(report: Report) -> Iterable[str]:
     yield "<ul>"
     for number, file in enumerate(report.files):
         tick = "·" if unjudged(file) else "✔" if _passes(file) else "✘"
-        yield f'<li>{tick} <a href="#file-{number}">{_path(file.file)}</a>: {_text(_said(file))}</li>'
+        yield f'<li>{tick} <a href="#file-{number}">{_path(file.file)}</a>: {_text(_outcome(file))}</li>'
     yield "</ul>"
 
 
@@ -104,17 +101,18 @@ def _only_predicted(file: FileReport) -> list[DelegatePrediction]:
     return [p for p in file.predictions if not (file.run and p.delegate == RAN)]
 
 
-def _said(file: FileReport) -> str:
-    heard = [ran(file.run)] if file.run else []
-    shares = [f"{share(file, p)} predicted on {p.delegate}" for p in _only_predicted(file)]
-    return unjudged(file) or ", ".join([*heard, *shares])
+def _outcome(file: FileReport) -> str:
+    """Return what a file's run and predictions say, in a phrase, or why it has none."""
+    measured = [verdict_phrase(file.run)] if file.run else []
+    predicted = [f"{share(file, p)} predicted on {p.delegate}" for p in _only_predicted(file)]
+    return unjudged(file) or ", ".join([*measured, *predicted])
 
 
 def _file(number: int, file: FileReport) -> Iterable[str]:
     yield f'<h2 id="file-{number}">{_path(file.file)}</h2>'
-    cards = [(_plural("operation", file.operations), str(file.operations)), ("size", megabytes(file.bytes))]
+    cards = [(plural(file.operations, "operation"), str(file.operations)), ("size", megabytes(file.bytes))]
     if file.run:
-        cards.append((ran_on(file.run), ran(file.run)))
+        cards.append((ran_on(file.run), verdict_phrase(file.run)))
     yield _cards(cards)
     yield f'<p class="dim"><code>sha256 {_text(file.sha256)}</code></p>'
     if unjudged(file):
@@ -136,7 +134,7 @@ def _prediction(file: FileReport, prediction: DelegatePrediction) -> Iterable[st
     yield _cards(
         [
             ("on the GPU", share(file, prediction)),
-            (_plural("partition", prediction.partitions), str(prediction.partitions)),
+            (plural(prediction.partitions, "partition"), str(prediction.partitions)),
             ("host–device copies", f"{prediction.copies}, {megabytes(prediction.copied)}"),
             ("weights", megabytes(prediction.memory.weights)),
             ("activations", megabytes(prediction.memory.activations)),
@@ -150,7 +148,7 @@ def _prediction(file: FileReport, prediction: DelegatePrediction) -> Iterable[st
     if notes := [g for g in groups if g.severity not in SHOWN]:
         count = sum(len(g.operations) for g in notes)
         told = _table(COLUMNS, map(_finding, notes))
-        yield f"<details><summary>{count} note{'s' * (count > 1)}</summary>{told}</details>"
+        yield f"<details><summary>{counted(count, 'note')}</summary>{told}</details>"
     yield _timeline(prediction.memory.timeline)
     if prediction.traffic:
         yield from _traffic(prediction.traffic)
@@ -159,7 +157,7 @@ def _prediction(file: FileReport, prediction: DelegatePrediction) -> Iterable[st
 def _driver_faults(faults: Sequence[ReportedFault]) -> Iterable[str]:
     """Yield what was reported of the device whatever the file."""
     if faults:
-        reports = f"{len(faults)} report{'s' * (len(faults) > 1)}"
+        reports = counted(len(faults), "report")
         yield f"<details><summary>{reports} on this GPU, not measured by msd</summary>"
         items = (f"<li><b>{_text(f.title)}:</b> {_path(f.sentence)}</li>" for f in faults)
         yield f"<ul>{''.join(items)}</ul></details>"
@@ -168,7 +166,7 @@ def _driver_faults(faults: Sequence[ReportedFault]) -> Iterable[str]:
 def _traffic(traffic: CountedTraffic) -> Iterable[str]:
     yield f'<p class="dim">{_text(READ_AND_WRITTEN)}</p>'
     asked = traffic.least[0]
-    facts = zip(COUNTED, counted(traffic), strict=True)
+    facts = zip(COUNTED, traffic_phrases(traffic), strict=True)
     yield _cards([*facts, (f"least time on {asked.device}", least(asked))])
     sums, joined = traffic.unfused.kinds, traffic.fused.kinds
     rows = (

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msd.files.wording import plural
 from msd.measure.markdown import table_row
 from msd.measure.report.phrases import (
     COUNTED,
     READ_AND_WRITTEN,
     advice,
-    counted,
     in_browsers,
     least,
     mark,
     megabytes,
     overflows,
     places,
-    ran,
     ran_on,
     share,
+    traffic_phrases,
     unjudged,
+    verdict_phrase,
 )
 from msd.measure.report.report import SHOWN, DelegatePrediction, FileReport, Group, Report, grouped
 
@@ -39,7 +40,7 @@ def to_markdown(report: Report) -> str:
         if file.run:
             tick = "✔" if file.run.ok else "✘"
             on = report.adapter.name if report.adapter else ran_on(file.run)
-            lines += ["", f"**{file.file}** on {on}: {tick} {ran(file.run)}."]
+            lines += ["", f"**{file.file}** on {on}: {tick} {verdict_phrase(file.run)}."]
             lines += [f"- ✘ {objection}" for objection in file.run.objections]
         lines += [f"- ✘ {sentence}" for sentence in overflows(file)[:LONGEST]]
         lines += [f"- ⚠️ {sentence}" for sentence in file.disagreements]
@@ -51,7 +52,7 @@ def to_markdown(report: Report) -> str:
 
 
 def _row(file: FileReport, p: DelegatePrediction) -> str:
-    notes = "note" if p.count("note") == 1 else "notes"
+    notes = plural(p.count("note"), "note")
     named = {**{severity: severity for severity in SHOWN}, "note": notes}
     counts = ", ".join(f"{p.count(s)} {name}" for s, name in named.items() if p.count(s)) or "none"
     memory = f"{megabytes(p.memory.weights)} weights, {megabytes(p.memory.activations)} activations"
@@ -67,7 +68,7 @@ def _traffic(report: Report) -> Iterator[str]:
     titles = ("file, delegate", *COUNTED, f"least time on {every[0][2].least[0].device}")
     yield from ("", READ_AND_WRITTEN, "", table_row(titles), "|" + "---|" * 6)
     for file, p, traffic in every:
-        yield table_row((f"{file.file}, {p.delegate}", *counted(traffic), least(traffic.least[0])))
+        yield table_row((f"{file.file}, {p.delegate}", *traffic_phrases(traffic), least(traffic.least[0])))
 
 
 def _findings(file: FileReport, prediction: DelegatePrediction) -> Iterator[str]:

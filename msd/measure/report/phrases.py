@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msd.files.wording import counted
 from msd.measure.judging.browser import NOTES
 from msd.measure.judging.verdict import Verdict
 from msd.measure.report.report import CountedTraffic, DelegatePrediction, FileReport, LeastTime
@@ -28,7 +29,7 @@ def _measured(units: Sequence[tuple[str, float]], *counts: float) -> str:
     return f"{' â†’ '.join(f'{count / scale:.1f}' for count in counts)} {name}"
 
 
-def counted(traffic: CountedTraffic) -> tuple[str, str, str, str]:
+def traffic_phrases(traffic: CountedTraffic) -> tuple[str, str, str, str]:
     """Return what is read, written and computed: each operation apart, then as the delegate joins them.
 
     The four phrases are of dispatches, activations, weights and arithmetic.
@@ -60,7 +61,7 @@ READ_AND_WRITTEN = "Read and written by a run in float16, each operation apart â
 NOTHING = "no operation that a GPU could run"
 
 COUNTED = ("dispatches", "activations", "weights", "arithmetic")
-"""The titles of the phrases of `counted`."""
+"""The titles of the phrases of `traffic_phrases`."""
 
 
 def places(operations: Sequence[int]) -> str:
@@ -74,7 +75,7 @@ def unjudged(file: FileReport) -> str:
 
 
 def _operations(file: FileReport) -> str:
-    return f"{file.operations} operation{'s' * (file.operations != 1)}"
+    return counted(file.operations, "operation")
 
 
 def advice(file: FileReport) -> str:
@@ -139,11 +140,11 @@ def ran_on(run: Verdict) -> str:
     return run.adapter if run.adapter_type == "browser" else "the real delegate"
 
 
-def ran(run: Verdict) -> str:
+def verdict_phrase(run: Verdict) -> str:
     """Return the verdict of what ran a file in a phrase."""
     if run.crashed:
-        return f"lost, {run.operations} operations undecided"
-    partitions = f", {run.partitions} partition{'s' * (run.partitions != 1)}" if run.partitions else ""
+        return f"lost, {counted(run.operations, 'operation')} undecided"
+    partitions = f", {counted(run.partitions, 'partition')}" if run.partitions else ""
     numbers = f", {run.psnr_db:.1f} dB from the CPU" if run.psnr_db is not None else ""
-    share = f"{run.delegated} of {run.operations} operations on the GPU"
+    share = f"{run.delegated} of {counted(run.operations, 'operation')} on the GPU"
     return f"{share}{partitions}{numbers}, {run.precision}"

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.bounds import MOST_SCALE
 from msd.errors import BadValue
+from msd.run.runtime.arrays import Float
 
-Float = npt.NDArray[np.float32]
 LEAST_GUESS = 0.1
 """The factor of a ControlNet's first output in guess mode; that of its last is 1."""
 
@@ -43,7 +42,7 @@ class Control:
         if not 0 <= self.begin < self.until <= 1:
             raise BadValue(
                 f"the control {self.name} counts from {self.begin:g} until {self.until:g}; both are parts of"
-                " all steps, from 0 to 1, and the first is smaller"
+                " all steps, from 0 to 1, and the first should be smaller"
             )
 
     @property
@@ -101,8 +100,8 @@ class StepControls:
 
 
 def idle_controls(controls: Sequence[Control], total: int) -> Iterator[str]:
-    """Yield a sentence for each control that counts in none of `total` runs of the denoiser."""
-    nowhere = "does not count in the one step" if total == 1 else f"counts in none of the {total} steps"
+    """Yield a sentence for each control that steers none of `total` runs of the denoiser."""
+    nowhere = "does not steer the one step" if total == 1 else f"steers none of the {total} steps"
     for control in controls:
         if not any(control.scale_at(i, total) for i in range(total)):
             yield f"the control {control.name} {nowhere}"

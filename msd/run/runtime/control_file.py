@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.bundle import Bundle
 from msd.errors import BadConfig
+from msd.run.runtime.arrays import Float
 from msd.run.runtime.control import Control
 from msd.run.runtime.initial_image import Fit, open_initial_image
 from msd.run.runtime.needs import image_size
 
-Float = npt.NDArray[np.float32]
 BLUR, LOW, HIGH = 1.4, 0.1, 0.2
 """Of Canny's edges: the standard deviation in pixels, and the thresholds of brightness from 0 to 1."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msd.run.runtime.diffusion import Diffusion, require, settings_in
-from msd.run.runtime.spacing import SPACINGS, visited, whole
+from msd.run.runtime.spacing import SPACINGS, rounded_timesteps, visited
 from msd.run.runtime.step import Step, StepTable, first_step
 
 
@@ -38,7 +38,7 @@ class Ddim:
         """Return the training timesteps that `steps` steps visit, noisiest first; raises BadConfig."""
         self.diffusion.require_steps(steps)
         total = self.diffusion.num_train_timesteps
-        return whole(visited(self.timestep_spacing, total, steps, self.steps_offset))
+        return rounded_timesteps(visited(self.timestep_spacing, total, steps, self.steps_offset))
 
     def table(self, steps: int, strength: float | None = None) -> StepTable:
         """Return the steps, or those for an image of a `strength`; raises BadConfig for impossible ones."""

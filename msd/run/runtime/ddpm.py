@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msd.run.runtime.diffusion import Diffusion, require, settings_in
-from msd.run.runtime.spacing import SPACINGS, visited, whole
+from msd.run.runtime.spacing import SPACINGS, rounded_timesteps, visited
 from msd.run.runtime.step import Step, StepTable, first_step, step_table
 
 LEAST_VARIANCE = 1e-20
@@ -40,7 +40,7 @@ class Ddpm:
         """Return the steps, or those for an image of a `strength`; raises BadConfig for impossible ones."""
         self.diffusion.require_steps(steps)
         total = self.diffusion.num_train_timesteps
-        timesteps = whole(visited(self.timestep_spacing, total, steps, self.steps_offset))
+        timesteps = rounded_timesteps(visited(self.timestep_spacing, total, steps, self.steps_offset))
         alphas = self.diffusion.alphas()
         ends = [*(float(alphas[t]) for t in timesteps[1:]), 1.0]
         pairs = [*zip(timesteps, ends, strict=True)][first_step(steps, strength) :]

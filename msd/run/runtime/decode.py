@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.bundle import Bundle
 from msd.models.families import title_of
+from msd.run.runtime.arrays import Float, Pixels
 from msd.run.runtime.components import LoadedNetwork
 from msd.run.runtime.finite import require_finite, require_picture
 from msd.run.runtime.image import pixels
 from msd.run.runtime.needs import decoded_cells, latent_shape, tensor_of
-from msd.run.runtime.paste import Levels, paste
+from msd.run.runtime.paste import paste
 from msd.run.runtime.request import Request
 from msd.run.runtime.tiles import Tiling, joined_rows, spans
 
-Float = npt.NDArray[np.float32]
 
-
-def decode(bundle: Bundle, decoder: LoadedNetwork, request: Request, latent: Float) -> Levels:
+def decode(bundle: Bundle, decoder: LoadedNetwork, request: Request, latent: Float) -> Pixels:
     """Return the image of one request, uint8 (height, width, 3); raises NotFinite."""
     wiring = bundle.wiring
     is_preview = wiring.preview is not None and decoder.name == wiring.preview.component

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, Double, refuse, require, settings_in, without
+from msd.run.runtime.arrays import Double
+from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, refuse, require, settings_in, without
 from msd.run.runtime.dpm_solver import FEW, order_before, require_order, translated
 from msd.run.runtime.exponential import Kept, step_at
 from msd.run.runtime.sigmas import Point, TrainedSigmas, point_of

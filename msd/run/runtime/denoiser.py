@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 from itertools import repeat
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.bundle import Bundle
 from msd.models.families.calls import Call, Input, InputSource
+from msd.run.runtime.arrays import Float
 from msd.run.runtime.components import LoadedNetwork
 from msd.run.runtime.control import NO_CONTROLS, StepControls
 from msd.run.runtime.guidance import Guidance
 from msd.run.runtime.numbers import Numbers
 from msd.run.runtime.step import Step
-
-Float = npt.NDArray[np.float32]
 
 Values = Mapping[str, Float]
 """What calls have computed, by the names of values; rows first."""

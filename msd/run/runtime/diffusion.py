@@ -15,13 +15,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.errors import BadConfig
 from msd.files import schema
+from msd.files.wording import counted, plural
+from msd.run.runtime.arrays import Double, Float
 
-Float = npt.NDArray[np.float32]
-Double = npt.NDArray[np.float64]
 MAX_BETA = 0.999
 MOST_TIMESTEPS = 10_000
 LARGEST = 1e6
@@ -136,7 +135,7 @@ NO_RESCALING = ("rescale_betas_zero_snr",)
 
 def impossible(steps: int) -> str:
     """Return the clause that begins a refusal of a number of steps."""
-    return "1 step is impossible" if steps == 1 else f"{steps} steps are impossible"
+    return f"{counted(steps, 'step')} {plural(steps, 'is', 'are')} impossible"
 
 
 def require(name: str, value: object, known: Mapping[str, object] | tuple[str, ...]) -> None:

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from msd.errors import BadConfig
-from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, Double, settings_in, without
+from msd.run.runtime.arrays import Double
+from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, settings_in, without
 from msd.run.runtime.dpm_solver import DpmSettings, of_dpm
 from msd.run.runtime.exponential import Integral, Kept, step_at
 from msd.run.runtime.sigmas import Point, point_of

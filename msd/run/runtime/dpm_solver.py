@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from msd.errors import BadConfig
-from msd.run.runtime.diffusion import Diffusion, Double, refuse, require, settings_in
+from msd.run.runtime.arrays import Double
+from msd.run.runtime.diffusion import Diffusion, refuse, require, settings_in
 from msd.run.runtime.exponential import INTEGRALS, KEEP_NOISE, Integral, Kept, step_at
 from msd.run.runtime.sigmas import FINAL_SIGMAS, Point, TrainedSigmas, exponential_sigmas, point_of
 from msd.run.runtime.spacing import visited_before_the_end

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from msd.errors import BadConfig
-from msd.run.runtime.diffusion import Diffusion, Double, require, settings_in
+from msd.run.runtime.arrays import Double
+from msd.run.runtime.diffusion import Diffusion, require, settings_in
 from msd.run.runtime.sigmas import FINAL_SIGMAS, NoiseLevels, VisitedSigmas
 from msd.run.runtime.step import Step, StepTable, first_step, step_table
 

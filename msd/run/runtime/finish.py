@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from msd.bundle import Bundle
+from msd.run.runtime.arrays import Float
 from msd.run.runtime.decode import decode
 from msd.run.runtime.execution import NetworksInMemory
 from msd.run.runtime.image import GeneratedImage
@@ -31,7 +29,7 @@ class Finisher:
     on_image: OnImage | None
 
     def finish(
-        self, requests: Sequence[Request], latents: Sequence[npt.NDArray[np.float32]], are_last: bool
+        self, requests: Sequence[Request], latents: Sequence[Float], are_last: bool
     ) -> list[GeneratedImage]:
         """Return the image of each request; networks stay for more images unless these `are_last`."""
         decoder = self.networks.take(self.bundle.family.decoder.name)

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.bundle import Bundle
+from msd.run.runtime.arrays import Float
 
-Float = npt.NDArray[np.float32]
 Mode = Literal["two passes", "batch 2", "three passes", "embedding", "none"]
 
 EMBEDDING_FACTOR = 1000.0

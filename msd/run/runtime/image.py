@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.errors import BadConfig, OutputExists
 from msd.files.atomic import atomic_write
 from msd.files.names import can_be_path
 from msd.files.targets import require_writable
+from msd.run.runtime.arrays import Float, Pixels
 from msd.run.runtime.image_file import format_of, write_image
-
-Float = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +24,7 @@ class GeneratedImage:
     `metadata`: prompt, negative_prompt, seed, steps, guidance, scheduler, model … as JSON values.
     """
 
-    pixels: npt.NDArray[np.uint8]
+    pixels: Pixels
     latents: Float
     metadata: Mapping[str, Any]
 
@@ -48,13 +46,13 @@ def image_paths(path: Path, seeds: Sequence[int]) -> list[Path]:
     return [path.with_name(name.replace("{seed}", str(seed))) for seed in seeds]
 
 
-def pixels(image: Float) -> npt.NDArray[np.uint8]:
+def pixels(image: Float) -> Pixels:
     """Return uint8 of the same shape for an image in [-1, 1], rounded and clipped as diffusers does."""
-    rounded: npt.NDArray[np.uint8] = np.round(np.clip(image / 2 + 0.5, 0, 1) * 255).astype(np.uint8)
+    rounded: Pixels = np.round(np.clip(image / 2 + 0.5, 0, 1) * 255).astype(np.uint8)
     return rounded
 
 
-def image_of(pixels: npt.NDArray[np.uint8]) -> Float:
+def image_of(pixels: Pixels) -> Float:
     """Return pixels (height, width, 3) as float32 (1, height, width, 3) in [-1, 1], as diffusers does."""
     image: Float = pixels[None] / np.float32(127.5) - np.float32(1)
     return image

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
-import numpy.typing as npt
 
+from msd.run.runtime.arrays import Float
 from msd.run.runtime.control import Controls, controls_of
 from msd.run.runtime.denoiser import Values
 from msd.run.runtime.noise import noise
 from msd.run.runtime.request import Request
 from msd.run.runtime.start import Start, pixels_of, together
 from msd.run.runtime.step import StepTable
-
-Float = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.bundle import Bundle
 from msd.models.families import title_of
 from msd.models.families.calls import Call, Output
 from msd.models.families.wiring import LATENTS, MEANS
+from msd.run.runtime.arrays import Float
 from msd.run.runtime.components import LoadedNetwork
 from msd.run.runtime.denoiser import Values, at_cells, joined
 from msd.run.runtime.execution import NetworksInMemory
@@ -20,8 +20,6 @@ from msd.run.runtime.noise import posterior_noise
 from msd.run.runtime.request import Request
 from msd.run.runtime.start import pixels_of
 from msd.run.runtime.tiles import Tiling, joined_rows
-
-Float = npt.NDArray[np.float32]
 
 STREAMS = {"image": 1, "masked image": 2}
 """The stream of a seed's noise that latents are sampled with, by the pixels they are of."""

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.errors import BadConfig, BadImage
 from msd.files import bounded
+from msd.files.wording import listed
+from msd.run.runtime.arrays import Float
 from msd.run.runtime.image import image_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Float = npt.NDArray[np.float32]
 Fit = Literal["crop", "stretch"]
 """Crop the centre to the model's aspect ratio before resizing, or distort the whole image to it."""
 
@@ -71,7 +71,7 @@ def open_initial_image(
     not marked, whatever its colour: it is laid over black. Raises BadConfig for another `fit`.
     """
     if fit not in get_args(Fit):
-        raise BadConfig(f"fit is {fit!r}; it should be {' or '.join(get_args(Fit))}")
+        raise BadConfig(f"fit is {fit!r}; it should be {listed(get_args(Fit), 'or')}")
     image = _read(path)
     size, target = image.pixels.size, (width, height)
     box = _box(size, target, fit)

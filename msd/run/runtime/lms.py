@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, Double, settings_in, without
+from msd.run.runtime.arrays import Double
+from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, settings_in, without
 from msd.run.runtime.euler import slope_at
 from msd.run.runtime.sigmas import NoiseLevels, VisitedSigmas
 from msd.run.runtime.step import Step, StepTable, first_step, step_table

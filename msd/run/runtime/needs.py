@@ -9,11 +9,13 @@ import numpy as np
 
 from msd.bundle import Bundle
 from msd.errors import BadBundle, BadConfig
+from msd.files.wording import counted
 from msd.graph.ir.weights import Array
 from msd.models.families.calls import Call, OutputKind
 from msd.run.runtime.initial_image import Fit, InitialImage, open_initial_image
 from msd.run.runtime.listed_sizes import require_listed_sizes
 from msd.run.runtime.request import Request
+from msd.run.runtime.upscale import require_enlarges
 from msd.tensor_spec import TensorSpec
 
 
@@ -56,7 +58,7 @@ def require_ids_fit(bundle: Bundle, ids: Iterable[int]) -> None:
             if spec.table_length is not None and largest >= spec.table_length:
                 raise BadBundle(
                     f"the tokenizer of {bundle.folder} has the id {largest}, and the table of {file.file} has"
-                    f" {spec.table_length} rows; convert the checkpoint again"
+                    f" {counted(spec.table_length, 'row')}; convert the checkpoint again"
                 )
 
 
@@ -114,7 +116,15 @@ def strength_of(bundle: Bundle, request: Request) -> float | None:
     return request.effective_strength if bundle.wiring.initial else None
 
 
-def require_image(bundle: Bundle, request: Request) -> None:
+def require_possible(bundle: Bundle, requests: Iterable[Request]) -> None:
+    """Raise BadConfig or BadBundle for the first request that a bundle cannot fulfil with its networks."""
+    for request in requests:
+        _require_image(bundle, request)
+        _require_controls(bundle, request)
+        require_enlarges(bundle, request)
+
+
+def _require_image(bundle: Bundle, request: Request) -> None:
     """Raise BadConfig where a request's image does not fit the bundle, or there is none and it needs one.
 
     Raises BadBundle where no network encodes the image.
@@ -140,7 +150,7 @@ def require_image(bundle: Bundle, request: Request) -> None:
         raise BadConfig(f"an image of shape {image.pixels.shape} should be (1, {height}, {width}, 3)")
 
 
-def require_controls(bundle: Bundle, request: Request) -> None:
+def _require_controls(bundle: Bundle, request: Request) -> None:
     """Raise BadConfig for a control that the bundle has no ControlNet for, or whose picture does not fit."""
     known, shape = bundle.wiring.controls, (1, *image_size(bundle), 3)
     for control in request.controls:

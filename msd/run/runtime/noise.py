@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Float = npt.NDArray[np.float32]
+from msd.run.runtime.arrays import Float
 
 
 def noise(seed: int, shape: tuple[int, ...], step: int = 0) -> Float:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.models.families.calls import InputSource
+from msd.run.runtime.arrays import Float
 from msd.run.runtime.timestep import embed_timestep
-
-Float = npt.NDArray[np.float32]
 
 COUNTS = {"timestep": 1, "guidance": 1, "sizes": 6}
 """How many numbers there are of a source."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from msd.run.runtime.arrays import Float, Pixels
 from msd.run.runtime.image import pixels
 from msd.run.runtime.initial_image import InitialImage
-
-Levels = npt.NDArray[np.uint8]
 
 FEATHER = 4
 """Pixels from what is kept to where nothing of the original is left."""
 
 
-def paste(generated: Levels, image: InitialImage) -> Levels:
+def paste(generated: Pixels, image: InitialImage) -> Pixels:
     """Return a generated image, uint8 (height, width, 3), with `image` itself where its mask keeps it.
 
     The formula is that of docs/image-to-image.md. Without a mask, the result is `generated`.
@@ -26,7 +25,7 @@ def paste(generated: Levels, image: InitialImage) -> Levels:
     return (mixed // FEATHER).astype(np.uint8)
 
 
-def depths(mask: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
+def depths(mask: Float) -> npt.NDArray[np.int32]:
     """Return how far each pixel of a mask (height, width) is from what it keeps, at most `FEATHER`.
 
     A diagonal neighbour is one pixel away; what lies beyond the image's edge is not kept.

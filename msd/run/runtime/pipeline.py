@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import msd
 from msd.bundle import Bundle
@@ -28,6 +27,7 @@ from msd.run.runners.engine import Engine
 from msd.run.runners.processes import Processes
 from msd.run.runners.registry import find_backend
 from msd.run.runners.runner import Conditions, Precision
+from msd.run.runtime.arrays import Float, Pixels
 from msd.run.runtime.components import LoadedNetwork, Wrap, open_component
 from msd.run.runtime.control import Control, idle_controls
 from msd.run.runtime.decode import decode
@@ -43,16 +43,14 @@ from msd.run.runtime.initial_image import InitialImage
 from msd.run.runtime.needs import (
     files_in_order,
     latent_shape,
-    require_controls,
     require_generates,
     require_ids_fit,
-    require_image,
+    require_possible,
     require_shape,
     strength_of,
     takes_mask,
 )
 from msd.run.runtime.noise import noise
-from msd.run.runtime.paste import Levels
 from msd.run.runtime.preview import OnPreview, Preview, preview_decoder
 from msd.run.runtime.prompt import TokenizedPrompt, tokenize
 from msd.run.runtime.prompt_syntax import PromptSyntax
@@ -64,9 +62,7 @@ from msd.run.runtime.step_counter import OnStep, StepCounter
 from msd.run.runtime.text import Prompt, encode_prompts
 from msd.run.runtime.timeline import TimelineRecorder, unwatched
 from msd.run.runtime.tokenizer import open_tokenizer
-from msd.run.runtime.upscale import require_enlarges
 
-Float = npt.NDArray[np.float32]
 LARGE = 1 << 28
 """Each file of a bundle of at least this many bytes runs in a process of its own, on the CPU too."""
 
@@ -200,10 +196,7 @@ class Pipeline:
         called with each image once it is made: the decoder then stays beside the denoiser, unless execution
         is sequential, which denoises all images before it decodes the first.
         """
-        for request in requests:
-            require_image(self.bundle, request)
-            require_controls(self.bundle, request)
-            require_enlarges(self.bundle, request)
+        require_possible(self.bundle, requests)
         tables = [self.scheduler.table(r.steps, strength_of(self.bundle, r)) for r in requests]
         prompts = [*map(self._tokenized, requests)]
         with self._networks() as networks:
@@ -359,7 +352,7 @@ class Pipeline:
         seconds: float,
         clean: Float,
     ) -> None:
-        def decoded(latents: Float) -> Levels:
+        def decoded(latents: Float) -> Pixels:
             decoder = networks.take(preview_decoder(self.bundle))
             image = decode(self.bundle, decoder, request, latents)
             if networks.execution == "sequential":

@@ -13,16 +13,9 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from msd.errors import BadConfig
-from msd.run.runtime.diffusion import (
-    NO_RESCALING,
-    Diffusion,
-    Double,
-    impossible,
-    require,
-    settings_in,
-    without,
-)
-from msd.run.runtime.spacing import SPACINGS, visited, whole
+from msd.run.runtime.arrays import Double
+from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, impossible, require, settings_in, without
+from msd.run.runtime.spacing import SPACINGS, rounded_timesteps, visited
 from msd.run.runtime.step import Step, StepTable, first_step, step_table
 
 ADAMS_BASHFORTH = (
@@ -67,7 +60,7 @@ class Pndm:
         """
         self.diffusion.require_steps(steps)
         total = self.diffusion.num_train_timesteps
-        timesteps = whole(visited(self.timestep_spacing, total, steps, self.steps_offset))
+        timesteps = rounded_timesteps(visited(self.timestep_spacing, total, steps, self.steps_offset))
         first, alphas, stride = first_step(steps, strength), self.diffusion.alphas(), total // steps
         if self.skip_prk_steps or first:
             # Without its neighbour, a single step is taken once.

@@ -10,12 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from msd.bundle import Bundle
-
-Float = npt.NDArray[np.float32]
+from msd.run.runtime.arrays import Float, Pixels
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +26,9 @@ class Preview:
     total: int
     seconds: float
     latents: Float
-    decode: Callable[[Float], npt.NDArray[np.uint8]]
+    decode: Callable[[Float], Pixels]
 
-    def pixels(self) -> npt.NDArray[np.uint8]:
+    def pixels(self) -> Pixels:
         """Return uint8 (height, width, 3). It runs the decoder, so call it before the next step."""
         return self.decode(self.latents)
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from msd.run.runtime.arrays import Float
 from msd.run.runtime.prompt_syntax import pieces_of
 from msd.run.runtime.tokenizer import Tokenizer
-
-Float = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)

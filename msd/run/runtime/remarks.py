@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import regex
 
+from msd.files.wording import counted
 from msd.run.runtime.guidance import Guidance
 from msd.run.runtime.prompt import TokenizedPrompt
 from msd.run.runtime.request import Request
@@ -109,7 +110,7 @@ def request_remarks(
         remarks += _of_words(_without(text, foreign.values()), tokenizer)
         if prompt.cut:
             room = len(prompt.tokens) * tokenizer.room
-            remarks.append(f"a prompt has room for {room} tokens, and this was cut: {prompt.cut}")
+            remarks.append(f"a prompt has room for {counted(room, 'token')}, and this was cut: {prompt.cut}")
     return tuple(dict.fromkeys(remarks))
 
 
@@ -145,7 +146,7 @@ def _of_words(text: str, tokenizer: Tokenizer) -> Iterator[str]:
     if size >= SMALL:
         return
     if unknown := spelled_words(text, tokenizer):
-        yield f"the vocabulary of {size} tokens has only pieces of these words: {_quoted(unknown)}"
+        yield f"the vocabulary of {counted(size, 'token')} has only pieces of these words: {_quoted(unknown)}"
 
 
 def spelled_words(text: str, tokenizer: Tokenizer) -> list[str]:

@@ -15,7 +15,9 @@ import numpy as np
 
 from msd.errors import BadConfig
 from msd.files.packages import require_packages
-from msd.run.runtime.diffusion import Diffusion, Double, require
+from msd.files.wording import listed
+from msd.run.runtime.arrays import Double
+from msd.run.runtime.diffusion import Diffusion, require
 from msd.run.runtime.spacing import SPACINGS, visited, visited_before_the_end
 
 RHO = 7.0
@@ -56,7 +58,7 @@ class SigmaSettings:
     def __post_init__(self) -> None:
         require("timestep_spacing", self.timestep_spacing, SPACINGS)
         if len(set_ := [name for name in SCALES if getattr(self, name)]) > 1:
-            raise BadConfig(f"{' and '.join(set_)} are both true; one was expected")
+            raise BadConfig(f"{listed(set_)} are both true; one was expected")
         if self.use_beta_sigmas:
             require_packages("a scheduler with beta sigmas", "regress", "scipy")
         for name in ("sigma_min", "sigma_max"):

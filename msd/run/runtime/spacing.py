@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.errors import BadConfig
+from msd.files.wording import counted, plural
+from msd.run.runtime.arrays import Double
 
-Double = npt.NDArray[np.float64]
 SPACINGS = ("leading", "trailing", "linspace")
 
 
@@ -53,10 +54,13 @@ def leading(most: int, stride: int, counts: npt.NDArray[np.int64], offset: int) 
     """Return `counts` strides plus an `offset`; raises BadConfig where these pass the timestep `most`."""
     timesteps = (counts * stride)[::-1].astype(np.float64) + offset
     if timesteps[0] > most:
-        raise BadConfig(f"{len(counts)} steps from offset {offset} pass the last timestep {most}")
+        raise BadConfig(
+            f"{counted(len(counts), 'step')} from offset {offset} {plural(len(counts), 'passes', 'pass')}"
+            f" the last timestep {most}"
+        )
     return timesteps
 
 
-def whole(timesteps: Double) -> list[int]:
+def rounded_timesteps(timesteps: Double) -> list[int]:
     """Return timesteps rounded to whole numbers."""
     return [int(t) for t in timesteps.round()]

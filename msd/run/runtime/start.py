@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from msd.run.runtime.arrays import Float
 from msd.run.runtime.denoiser import at_cells
 from msd.run.runtime.initial_image import InitialImage
 from msd.run.runtime.step import StepTable
-
-Float = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)

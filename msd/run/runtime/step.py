@@ -12,11 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.errors import BadConfig
-
-Float = npt.NDArray[np.float32]
+from msd.run.runtime.arrays import Float
 
 
 @dataclass(frozen=True, eq=False)

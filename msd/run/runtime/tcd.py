@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from msd.errors import BadConfig
-from msd.run.runtime.diffusion import Diffusion, Double, settings_in
+from msd.run.runtime.arrays import Double
+from msd.run.runtime.diffusion import Diffusion, settings_in
 from msd.run.runtime.lcm import DEFAULTS, distilled_timesteps
 from msd.run.runtime.step import Step, StepTable, first_step
 

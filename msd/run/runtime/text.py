@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.bundle import Bundle
 from msd.graph.ir.weights import Array
 from msd.models.families import title_of
 from msd.models.families.calls import Call, Input, Output
+from msd.run.runtime.arrays import Float
 from msd.run.runtime.components import LoadedNetwork
 from msd.run.runtime.denoiser import Values, joined
 from msd.run.runtime.execution import NetworksInMemory
 from msd.run.runtime.finite import require_finite
 from msd.run.runtime.prompt import TokenizedPrompt, emphasized
-
-Float = npt.NDArray[np.float32]
 
 Prompt = Mapping[str, TokenizedPrompt]
 """One prompt as each tokenizer reads it, by the tokenizer's name."""

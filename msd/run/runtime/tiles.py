@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-Float = npt.NDArray[np.float32]
+from msd.run.runtime.arrays import Float
 
 Run = Callable[[slice, slice], Float]
 """Returns what is computed of the tile at such rows and columns."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
+
+from msd.run.runtime.arrays import Float
 
 PERIOD = 10000
 
 
 def embed_timestep(
     timestep: float, width: int, cosine_first: bool = True, frequency_shift: float = 0.0
-) -> npt.NDArray[np.float32]:
+) -> Float:
     """Return the float32 sinusoids of a timestep, shape (width,): half of them cosines, half sines.
 
     `cosine_first` and `frequency_shift` are diffusers' `flip_sin_to_cos` and `freq_shift`.
@@ -29,9 +30,9 @@ def embed_timestep(
     return embedding
 
 
-def frequencies(width: int, shift: float = 0.0) -> npt.NDArray[np.float32]:
+def frequencies(width: int, shift: float = 0.0) -> Float:
     """Return the float32 frequencies of `width` sinusoids, shape (width // 2,), from 1 downwards."""
     half = width // 2
     exponents = -math.log(PERIOD) * np.arange(half, dtype=np.float32) / np.float32(half - shift)
-    result: npt.NDArray[np.float32] = np.exp(exponents.astype(np.float32))
+    result: Float = np.exp(exponents.astype(np.float32))
     return result

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from msd.errors import BadConfig
-from msd.run.runtime.diffusion import Diffusion, Double, refuse, require, settings_in
+from msd.run.runtime.arrays import Double
+from msd.run.runtime.diffusion import Diffusion, refuse, require, settings_in
 from msd.run.runtime.dpm_solver import order_before, require_order, translated
 from msd.run.runtime.exponential import Kept, step_at
 from msd.run.runtime.sigmas import FINAL_SIGMAS, Point, TrainedSigmas, point_of

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.bundle import Bundle, ConvertedFile
 from msd.errors import BadBundle, BadConfig
 from msd.models.families import title_of
+from msd.run.runtime.arrays import Float, Pixels
 from msd.run.runtime.components import LoadedNetwork
 from msd.run.runtime.execution import NetworksInMemory
 from msd.run.runtime.finite import require_finite
 from msd.run.runtime.image import image_of, pixels
 from msd.run.runtime.request import Request
-from msd.run.runtime.tiles import Float, Tiling, covered, joined_rows
-
-Levels = npt.NDArray[np.uint8]
+from msd.run.runtime.tiles import Tiling, covered, joined_rows
 
 OVERLAP = 32
 """Pixels that two tiles share. A large network reads further, but hardly depends on it."""
@@ -68,9 +66,9 @@ def enlarge(
     bundle: Bundle,
     networks: NetworksInMemory,
     requests: Sequence[Request],
-    images: Sequence[Levels],
+    images: Sequence[Pixels],
     are_last: bool,
-) -> list[Levels]:
+) -> list[Pixels]:
     """Return the images, those enlarged that requests say; the upscaler stays unless these `are_last`."""
     call = bundle.wiring.upscaler
     if call is None or all(request.upscale is None for request in requests):
@@ -85,7 +83,7 @@ def enlarge(
     return found
 
 
-def upscale(bundle: Bundle, network: LoadedNetwork, image: Levels) -> Levels:
+def upscale(bundle: Bundle, network: LoadedNetwork, image: Pixels) -> Pixels:
     """Return an image (height, width, 3) enlarged by the bundle's upscaler, which is `network`.
 
     An image smaller than a tile is continued by its last pixels. Raises NotFinite.

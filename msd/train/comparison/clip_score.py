@@ -14,6 +14,7 @@ import torch
 
 from msd.errors import BadCheckpoint
 from msd.files import bounded
+from msd.files.wording import counted
 from msd.run.runtime.image import GeneratedImage
 
 FACTOR = 100.0
@@ -55,7 +56,7 @@ def clip_scores(
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as problem:
         raise _no_clip(folder, problem) from problem
     if missing := sorted(loaded["missing_keys"]):  # transformers fills them with random numbers
-        raise _no_clip(folder, f"its weights lack {len(missing)} tensors, the first {missing[0]}")
+        raise _no_clip(folder, f"its weights lack {counted(len(missing), 'tensor')}, the first {missing[0]}")
     scorer = _Scorer(model.eval().to(where), tokenizer, processor, where)
     found = [
         [score for i in range(0, len(images), batch) for score in scorer.scores(images[i : i + batch])]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from msd.files.wording import counted
 from msd.run.runtime.image import GeneratedImage
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.request import Request
@@ -66,7 +67,7 @@ def generate_columns(
 
 def _plan(letter: str, opened: OpenedModel, steps: int) -> ColumnPlan:
     return ColumnPlan(
-        label=f"{letter}, {steps} step{'s' * (steps > 1)}",
+        label=f"{letter}, {counted(steps, 'step')}",
         opened=opened,
         steps=steps,
         evaluations=opened.runs(steps) * opened.guidance.rows,

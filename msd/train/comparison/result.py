@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from msd.measure.limits import apart
+from msd.measure.limits import rounded_apart
 from msd.measure.regress.metrics import median_decibels
 from msd.run.runners.machine import Machine
 
@@ -108,7 +108,7 @@ class ComparisonResult:
             return None
         if found.psnr_db >= self.at_least_db:
             return None
-        ratio = apart(found.psnr_db, self.at_least_db, 1)
+        ratio = rounded_apart(found.psnr_db, self.at_least_db, 1)
         return f"the median PSNR of {self.other.label} is {ratio} dB, below {self.at_least_db:g} dB"
 
 

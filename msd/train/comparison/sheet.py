@@ -7,6 +7,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
+from msd.files.wording import counted
 from msd.train.comparison.compare import Comparison
 from msd.train.comparison.result import Column, ComparedImage
 
@@ -40,7 +41,9 @@ def contact_sheet(comparison: Comparison) -> Image.Image:
 def label_of(column: Column) -> str:
     """Return what a column is in two lines: its label and model; its evaluations and guidance."""
     name = Path(column.model).absolute().name
-    return f"{column.label}: {name}\n{column.evaluations} evaluations, guidance {column.guidance:g}"
+    return (
+        f"{column.label}: {name}\n{counted(column.evaluations, 'evaluation')}, guidance {column.guidance:g}"
+    )
 
 
 def _size(comparison: Comparison) -> tuple[int, int]:

@@ -15,7 +15,7 @@ import torch
 from msd.train.distill.levels import Levels
 from msd.train.distill.networks import Networks
 from msd.train.distill.objectives import Loss, encoded
-from msd.train.distill.passes import Points, PointSource, found, guided_output, output_of
+from msd.train.distill.passes import Points, PointSource, clean_and_noise, guided_output, output_of
 from msd.train.pytorch.modules import Tensors
 
 SOLVER_STEPS = 50
@@ -68,7 +68,7 @@ def end_of(unet: Any, levels: Levels, prediction: str, points: Points, condition
 
     Formula (9) of the paper.
     """
-    clean, _ = found(levels, prediction, points, output_of(unet, points, conditions))
+    clean, _ = clean_and_noise(levels, prediction, points, output_of(unet, points, conditions))
     skip, out = boundary(points.timesteps)
     return skip * points.latents + out * clean
 

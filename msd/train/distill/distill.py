@@ -17,6 +17,7 @@ from msd.bundle import ImageDefaults
 from msd.compress.rounding.rounding import OnLayer
 from msd.errors import BadConfig
 from msd.files.atomic import atomic_write
+from msd.files.wording import counted
 from msd.train.distill.blocks import points_of, recovery_loss
 from msd.train.distill.compensation import compensate_layers
 from msd.train.distill.consistency import consistency_loss
@@ -104,7 +105,7 @@ def distill(
     Every process of `accelerate launch` calls this. Raises BadCheckpoint, BadConfig, BadCalibration for bad
     prompts or captions, BadImage, NotFinite where a loss is not, and OutputUnwritable.
     """
-    accelerator = start(settings)
+    accelerator = start_accelerator(settings)
     teacher = open_networks(folder, str(accelerator.device))
     goal = replace(settings.goal, usual=teacher.checkpoint.images or ImageDefaults())
     settings = replace(settings, goal=goal)
@@ -176,7 +177,7 @@ def _announcement(
     )
 
 
-def start(settings: DistillationSettings) -> Accelerator:
+def start_accelerator(settings: DistillationSettings) -> Accelerator:
     """Return accelerate's view of this process, set up so that a seed determines the result on one GPU.
 
     Raises BadConfig for a batch that the processes and parts cannot share.
@@ -315,7 +316,7 @@ class _Run:
         def on_sample(unet: Any, update: int) -> None:
             latents = sample(self.teacher, Student(unet, stage.prediction), ids, scale, steps)
             save_sheet(self.teacher.images(latents), folder / f"samples-{update:06}.png")
-            save_losses([folder / LOG], folder / "loss.png")
+            save_losses(folder / LOG, folder / "loss.png")
 
         return on_sample
 
@@ -347,7 +348,9 @@ class _Run:
             "guidance": asdict(settings.goal.guidance) if settings.goal.guidance else None,
             "stages": [stage.name for stage in stages],
             "training": asdict(settings.training),
-            "learnt_from": "images" if settings.data.images else f"{settings.data.trajectories} trajectories",
+            "learnt_from": "images"
+            if settings.data.images
+            else counted(settings.data.trajectories, "trajectory", "trajectories"),
             "teacher_steps": settings.goal.teacher_steps,
             "seed": settings.data.seed,
             "precision": settings.precision,

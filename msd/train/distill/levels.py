@@ -13,8 +13,9 @@ import numpy as np
 import torch
 
 from msd.errors import BadConfig
+from msd.files.wording import listed
 from msd.run.runtime.diffusion import Diffusion
-from msd.run.runtime.spacing import trailing, whole
+from msd.run.runtime.spacing import rounded_timesteps, trailing
 
 CLEAN = -1
 """The timestep of clean latents, after the last one."""
@@ -98,7 +99,7 @@ def timesteps(diffusion: Diffusion, steps: int) -> list[int]:
     within rounding, of half as many steps.
     """
     diffusion.require_steps(steps)
-    return [*whole(trailing(diffusion.num_train_timesteps, steps)), CLEAN]
+    return [*rounded_timesteps(trailing(diffusion.num_train_timesteps, steps)), CLEAN]
 
 
 def require_prediction(diffusion: Diffusion) -> None:
@@ -106,5 +107,5 @@ def require_prediction(diffusion: Diffusion) -> None:
     if diffusion.prediction_type not in PREDICTIONS:
         raise BadConfig(
             f"the scheduler's prediction_type is {diffusion.prediction_type!r}; networks that predict"
-            f" {' or '.join(PREDICTIONS)} can be distilled"
+            f" {listed(PREDICTIONS, 'or')} can be distilled"
         )

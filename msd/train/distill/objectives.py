@@ -11,7 +11,7 @@ import torch
 
 from msd.train.distill.levels import Levels
 from msd.train.distill.networks import Networks
-from msd.train.distill.passes import Points, PointSource, found, guided_output, output_of
+from msd.train.distill.passes import Points, PointSource, clean_and_noise, guided_output, output_of
 from msd.train.distill.student import Student
 
 Draw = Callable[[Any, int], Points]
@@ -80,7 +80,9 @@ def halving_loss(teacher: Networks, half: Student, source: PointSource, steps: i
             for now, after in pairwise(at):
                 here = here.moved(here.latents, now)
                 output = output_of(half.unet, here, points.conditions)
-                here = here.moved(levels.at(after, *found(levels, half.prediction, here, output)), after)
+                here = here.moved(
+                    levels.at(after, *clean_and_noise(levels, half.prediction, here, output)), after
+                )
             clean = levels.aim((points.latents, here.latents), (at[0], at[2]))
         return _distance(levels, prediction, points, output_of(student, points, points.conditions), clean)
 

@@ -97,7 +97,7 @@ def guided_output(networks: Networks, points: Points, empty: Tensors | None) -> 
         both = {n: torch.cat([empty[n].expand_as(each), each]) for n, each in points.conditions.items()}
         away, towards = output_of(networks.unet, twice, both).chunk(2)
         output = away + points.scales.view(-1, 1, 1, 1) * (towards - away)
-    return found(networks.levels, networks.prediction, points, output)
+    return clean_and_noise(networks.levels, networks.prediction, points, output)
 
 
 def sent(tensor: Any, device: str) -> Any:
@@ -107,7 +107,7 @@ def sent(tensor: Any, device: str) -> Any:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
-def found(levels: Levels, prediction: str, points: Points, output: Any) -> tuple[Any, Any]:
+def clean_and_noise(levels: Levels, prediction: str, points: Points, output: Any) -> tuple[Any, Any]:
     """Return the clean latents and the noise that an output at points means."""
     clean = levels.clean(prediction, points.timesteps, points.latents, output)
     return clean, levels.noise(prediction, points.timesteps, points.latents, output)

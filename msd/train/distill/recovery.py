@@ -18,6 +18,7 @@ from msd.conversion.trace import traced_model
 from msd.errors import BadConfig
 from msd.files import bounded, schema
 from msd.files.fingerprint import fingerprint
+from msd.files.wording import counted
 from msd.graph.ledger import ComponentPruning
 from msd.graph.rewrite import Rewrite, apply
 from msd.models.families.stable_diffusion import UNET
@@ -69,7 +70,7 @@ class RecoveryPlan:
             parts.append(f"{self.record.removed / 1e6:.3g} M parameters pruned, {share:.3g} %")
         for store in INTEGERS:
             if count := sum(line.store == store for line in self.integers.values()):
-                parts.append(f"{count} weight{'s' * (count != 1)} rounded to {store}")
+                parts.append(f"{counted(count, 'weight')} rounded to {store}")
         return ", ".join(parts)
 
 

@@ -17,6 +17,7 @@ from msd.errors import OutputExists
 from msd.files.publication import contents, publish, staged
 from msd.files.targets import require_targets
 from msd.files.unwritable import raises_unwritable
+from msd.files.wording import counted
 from msd.models.families import Family
 from msd.models.families.stable_diffusion import UNET
 from msd.train.distill.consistency import lcm_scheduler
@@ -110,7 +111,7 @@ def _copy(path: Path, target: Path) -> None:
 
 
 def _stated(images: ImageDefaults) -> str:
-    return f"{images.steps} step{'s' * (images.steps > 1)}, guidance {images.guidance:g}"
+    return f"{counted(images.steps, 'step')}, guidance {images.guidance:g}"
 
 
 def card(name: str, images: ImageDefaults, family: Family) -> str:

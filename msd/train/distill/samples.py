@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from PIL import Image
 from msd.files.atomic import atomic_write
 from msd.train.distill.levels import timesteps
 from msd.train.distill.networks import Networks
-from msd.train.distill.passes import Points, found, output_of
+from msd.train.distill.passes import Points, clean_and_noise, output_of
 from msd.train.distill.student import Student
 
 COLUMNS = 4
@@ -35,7 +34,7 @@ def sample(networks: Networks, student: Student, ids: Any, scale: float, steps: 
     with torch.no_grad():
         for now, after in pairwise(timesteps(networks.diffusion, steps)):
             points = points.moved(points.latents, torch.full_like(at, now))
-            pair = found(
+            pair = clean_and_noise(
                 networks.levels, student.prediction, points, output_of(student.unet, points, conditions)
             )
             points = points.moved(networks.levels.at(torch.full_like(at, after), *pair), at)
@@ -54,18 +53,18 @@ def save_sheet(images: Any, path: Path) -> None:
         sheet.save(temporary, format="PNG")
 
 
-def save_losses(logs: Sequence[Path], path: Path) -> None:
-    """Plot the losses in the logs of stages, each by its name, to a PNG file; raises OutputUnwritable."""
+def save_losses(log: Path, path: Path) -> None:
+    """Plot the losses in a stage's log to a PNG file; raises OutputUnwritable."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
-    for log in logs:
-        lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
-        updates, losses = zip(*((line["update"], line["loss"]) for line in lines), strict=True)
-        axes.semilogy(updates, losses, label=log.parent.name)
+    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    axes.semilogy([line["update"] for line in lines], [line["loss"] for line in lines])
+    axes.set_title(lines[0]["stage"])
     axes.set_xlabel("update")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("loss")
-    axes.legend()
     with atomic_write(path) as temporary:
         figure.savefig(temporary, format="png", dpi=120)

@@ -14,6 +14,7 @@ from msd.bundle import file_facts
 from msd.compress.calibration.prompt_file import read_prompts
 from msd.errors import BadConfig
 from msd.files.fingerprint import fingerprint
+from msd.files.wording import counted
 from msd.models.families.stable_diffusion import VAE_ENCODER
 from msd.train.distill.levels import timesteps
 from msd.train.distill.networks import Networks
@@ -57,8 +58,8 @@ def _trajectories(teacher: Networks, settings: DistillationSettings, prompts: Pa
     key = fingerprint([weights, plan.key, settings.precision])
     folder = settings.state / f"trajectories-{key[:12]}"
     steps, megabytes = len(plan.timesteps) - 1, max(1, round(plan.bytes / 1e6))
-    how_many = f"{plan.count} trajector{'y' if plan.count == 1 else 'ies'}"
-    summary = f"{how_many} of {steps} step{'s' * (steps != 1)}, {megabytes} MB in {settings.state}"
+    how_many = counted(plan.count, "trajectory", "trajectories")
+    summary = f"{how_many} of {counted(steps, 'step')}, {megabytes} MB in {settings.state}"
     return SourcePlan(summary, key, partial(_make_trajectories, teacher, plan, folder))
 
 
@@ -79,7 +80,7 @@ def _pictures(teacher: Networks, settings: DistillationSettings, images: Path) -
     asked = settings.goal.guidance, settings.goal.teacher_steps, settings.data.seed, settings.precision
     path = settings.state / f"pictures-{latents[:12]}.npy"
     count = len(captioned.files)
-    summary = f"{count} image{'s' * (count != 1)} of {images}, the latents in {settings.state}"
+    summary = f"{counted(count, 'image')} of {images}, the latents in {settings.state}"
     make = partial(_make_pictures, teacher, settings, captioned, path)
     return SourcePlan(summary, fingerprint([latents, repr(asked)]), make)
 

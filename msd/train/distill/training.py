@@ -45,11 +45,6 @@ class TrainingProgress:
     updates_per_second: float
     peak_bytes: int
 
-    @property
-    def seconds_left(self) -> float:
-        """The seconds that the rest of the stage takes at this speed."""
-        return (self.updates - self.update) / self.updates_per_second
-
 
 OnProgress = Callable[[TrainingProgress], None]
 OnSample = Callable[[Any, int], None]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.unet import BlockLayout, places, renamed
+from msd.files.wording import counted
 from msd.graph.ir.weights import Weights
 
 WRAPPER = "control_model."
@@ -33,7 +34,8 @@ def _own_places(part: NetworkTensors) -> Iterator[tuple[str, str]]:
     numbers = {int(match[1]) for name in part.tensors if (match := HINT_LAYER.match(name))}
     if len(numbers) < 2:
         raise part.wrong(
-            f"has {len(numbers)} layers in {part.prefix}{HINT}, and a ControlNet has at least two there"
+            f"has {counted(len(numbers), 'layer')} in {part.prefix}{HINT},"
+            " and a ControlNet has at least two there"
         )
     first, *between, last = sorted(numbers)
     yield f"{HINT}.{first}", f"{embedding}.conv_in"

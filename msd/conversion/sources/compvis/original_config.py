@@ -16,6 +16,7 @@ from msd.conversion.sources.compvis.stated import find_value, state
 from msd.conversion.sources.compvis.stated_structure import StatedStructure, read_structure
 from msd.errors import BadCheckpoint
 from msd.files import bounded
+from msd.files.wording import listed
 from msd.models.families import Family
 
 SCHEDULE = {"linear_start": "beta_start", "linear_end": "beta_end", "timesteps": "num_train_timesteps"}
@@ -153,7 +154,7 @@ def _class(path: Path, config: Any, key: str, known: Mapping[str, str]) -> str:
     """Return what the class that a key names stands for, "" without the key; raises BadCheckpoint."""
     name = _target(config, key).rpartition(".")[2]
     if name and name not in known:
-        raise BadCheckpoint(f"{path} says {key}: {name}, and only {' and '.join(known)} can be converted")
+        raise BadCheckpoint(f"{path} says {key}: {name}, and only {listed(known)} can be converted")
     return known.get(name, "")
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from msd.errors import BadCheckpoint
+from msd.files.wording import counted
 from msd.graph.ir.weights import Weights
 
 T = TypeVar("T")
@@ -57,7 +58,8 @@ class NetworkTensors:
         shape = self.tensors[name].shape
         if len(shape) != rank:
             raise self.wrong(
-                f"holds {self.prefix}{name} of the shape {list(shape)}; {rank} axes were expected"
+                f"holds {self.prefix}{name} of the shape {list(shape)};"
+                f" {counted(rank, 'axis was', 'axes were')} expected"
             )
         return shape
 

@@ -11,6 +11,7 @@ from typing import Any
 from msd.conversion.sources.compvis.original_config import OriginalConfig
 from msd.conversion.sources.stored import Contents
 from msd.errors import BadCheckpoint
+from msd.files.wording import listed
 
 EPSILON, VELOCITY = "epsilon", "v_prediction"
 SPELLED = {
@@ -79,7 +80,7 @@ def prediction(
     .yaml file state another type.
     """
     found = _prediction(path, contents, original, option, ambiguous)
-    contradicted_by = "" if option else " and ".join(_others(found.kind, contents, original))
+    contradicted_by = "" if option else listed(_others(found.kind, contents, original))
     return replace(found, zero_snr=ZTSNR in contents.tensors, contradicted_by=contradicted_by)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from msd.conversion.sources.compvis.stated import find_value, state
 from msd.conversion.sources.compvis.unet import HEAD_WIDTH
 from msd.errors import BadCheckpoint
+from msd.files.wording import counted
 
 UNET, CONTROL, VAE = ("unet_config", "network_config"), ("control_stage_config",), ("ddconfig",)
 ONLY_FALSE = {UNET: "disable_self_attentions", CONTROL: "disable_self_attentions", VAE: "tanh_out"}
@@ -66,8 +67,8 @@ class StatedStructure:
         odd = next((c for c in channels if c % number and not (per_head and c < number)), None)
         if odd is not None:
             raise BadCheckpoint(
-                f"{self.name} beside the file says {key}: {number}, which does not divide the {odd} channels"
-                " of a level; correct it, or remove it"
+                f"{self.name} beside the file says {key}: {number}, which does not divide the"
+                f" {counted(odd, 'channel')} of a level; correct it, or remove it"
             )
         stated = [max(c // number, 1) if per_head else number for c in channels]
         if stated == (usual if isinstance(usual, list) else [usual] * len(channels)):
@@ -138,7 +139,7 @@ def _heads(path: Path, section: Any) -> tuple[str, int] | None:
 def _heads_of(usual: int | Sequence[int], channels: Sequence[int]) -> str:
     """Return in words the heads of levels of so many channels."""
     if isinstance(usual, int):
-        return f"{usual} heads"
+        return counted(usual, "head")
     same = all(number == max(each // HEAD_WIDTH, 1) for number, each in zip(usual, channels, strict=True))
     return f"{HEAD_WIDTH} channels a head" if same else f"[{', '.join(map(str, usual))}] heads"
 

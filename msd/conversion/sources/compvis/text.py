@@ -8,6 +8,7 @@ from typing import Any
 from msd.conversion.sources.clip_tokenizer import VOCABULARY
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.two_names import by_new_names
+from msd.files.wording import counted
 from msd.graph.ir.weights import Weights
 from msd.models.sdxl_text_config import OLD_END
 
@@ -70,7 +71,7 @@ def text_settings(part: NetworkTensors, second: bool) -> dict[str, Any]:
     vocabulary, width = part.shape(EMBEDDINGS[0], 2)
     if vocabulary < VOCABULARY:
         raise part.wrong(
-            f"has a text encoder with {vocabulary} tokens, but CLIP has {VOCABULARY}, and a "
+            f"has a text encoder with {counted(vocabulary, 'token')}, but CLIP has {VOCABULARY}, and a "
             "single file has no tokenizer of its own"
         )
     if width % HEAD_WIDTH:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msd.conversion.sources.compvis.part import NetworkTensors
+from msd.files.wording import counted
 from msd.graph.ir.weights import Weights
 from msd.models.config import SIZES
 
@@ -90,8 +91,8 @@ class BlockLayout:
             self.part.same("depths of transformers on one level", differing)
         if middle not in (None, down[-1][0]):
             raise self.part.wrong(
-                f"has a U-Net with {middle} transformers in its middle, and {down[-1][0]} before; as many"
-                " were expected"
+                f"has a U-Net with {counted(middle, 'transformer')} in its middle, and {down[-1][0]} before;"
+                " as many were expected"
             )
         return {
             **settings,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from msd.conversion.sources.ncnn.param import NcnnLayer
 from msd.errors import BadCheckpoint
+from msd.files.wording import counted
 
 DIGITS = 5
 """Of a factor: exporters round float32 as text."""
@@ -63,7 +64,8 @@ def evaluate(layers: Sequence[NcnnLayer], numbers: Expressions) -> int:
     results = [name for name in blobs if name not in taken]
     if len(results) != 1:
         raise BadCheckpoint(
-            f"{layers[0].where if layers else 'the file'} has {len(results)} results; an upscaler has one"
+            f"{layers[0].where if layers else 'the file'} has {counted(len(results), 'result')};"
+            " an upscaler has one"
         )
     return blobs[results[0]]
 

@@ -17,6 +17,7 @@ import numpy as np
 from msd.conversion.sources.ncnn.param import NcnnLayer
 from msd.conversion.sources.stored import StoredFile, stamp_of
 from msd.errors import BadCheckpoint
+from msd.files.wording import counted
 from msd.graph.ir.weights import Array, Weights
 
 HALF = 0x01306B47
@@ -99,7 +100,9 @@ def _filters(layer: NcnnLayer) -> tuple[int, int, int, int]:
             raise layer.wrong(f"has {key}={own}, {what}; upscalers have {wanted}")
     outputs, size = _count(layer, 0), _count(layer, 6)
     if size % (9 * outputs):
-        raise layer.wrong(f"has {size} weights, which are no 3x3 filters for {outputs} channels")
+        raise layer.wrong(
+            f"has {counted(size, 'weight')}, which make no 3x3 filters for {counted(outputs, 'channel')}"
+        )
     return outputs, size // (9 * outputs), 3, 3
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from msd.files.wording import counted
+
 MOST_OPCODES = 2_000_000
 """Some thirty times as many as Stable Diffusion with EMA weights has."""
 
@@ -158,7 +160,8 @@ class _Machine:
     def result(self) -> Any:
         if len(self.stack) != 1 or self.below:
             raise BadPickle(
-                f"it ends with {len(self.stack)} values and {len(self.below)} marks, not one value"
+                f"it ends with {counted(len(self.stack), 'value')} and {counted(len(self.below), 'mark')},"
+                " not one value"
             )
         return self.stack[0]
 

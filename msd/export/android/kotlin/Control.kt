@@ -66,7 +66,7 @@ private fun Call.scalesOf(name: String, file: ModelFile): Int {
     return input?.let { file.input(it.name) }?.shape?.last() ?: 0
 }
 
-/** Returns a remark for each control that counts in none of [runs] runs of the denoiser. */
+/** Returns a remark for each control that steers none of [runs] runs of the denoiser. */
 internal fun List<Control>.idle(runs: Int): List<Remark> =
     filter { control -> (0 until runs).none { control.scaleAt(Place(it, runs)) != 0.0 } }
         .map { Remark.IdleControl(it.name, runs) }

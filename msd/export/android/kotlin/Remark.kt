@@ -27,7 +27,7 @@ public sealed class Remark(public val message: String) {
     /** The picture of the ControlNet [control] steers in none of the [runs] steps: by its scale, or where it counts. */
     public class IdleControl(public val control: String, public val runs: Int) : Remark(
         "the control $control " +
-            if (runs == 1) "does not count in the one step" else "counts in none of the $runs steps",
+            if (runs == 1) "does not steer the one step" else "steers none of the $runs steps",
     )
 
     /** [places] of a prompt mean more to other programs, and are text here; [instead] is for developers. */

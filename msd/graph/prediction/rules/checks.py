@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msd.files.wording import counted, listed
 from msd.graph.ir import Tensor
 from msd.graph.prediction.releases import ALWAYS, Span
 from msd.graph.prediction.rules.finding import Severity
@@ -77,19 +78,23 @@ def arity(*counts: int) -> Check:
 
     def test(view: View) -> Flaw | None:
         count, allowed = len(view.inputs), _either(counts)
-        return None if count in counts else (f"has {count} inputs; {allowed} are supported", view.operands)
+        return (
+            None
+            if count in counts
+            else (f"has {counted(count, 'input')}; {allowed} are supported", view.operands)
+        )
 
     return Check("arity", test)
 
 
 def at_least(count: int) -> Check:
     """There are at least `count` inputs."""
-    return check("arity", lambda v: len(v.inputs) >= count, f"has fewer than {count} inputs")
+    return check("arity", lambda v: len(v.inputs) >= count, f"has fewer than {counted(count, 'input')}")
 
 
 def results(count: int) -> Check:
     """There are `count` results."""
-    return check("arity", lambda v: len(v.outputs) == count, f"does not have {count} results")
+    return check("arity", lambda v: len(v.outputs) == count, f"does not have {counted(count, 'result')}")
 
 
 def runtime(*counts: int) -> Check:
@@ -97,7 +102,7 @@ def runtime(*counts: int) -> Check:
 
     def test(view: View) -> Flaw | None:
         count = len(view.runtime)
-        clause = f"reads {count} runtime tensors; {_either(counts)} are supported"
+        clause = f"reads {counted(count, 'runtime tensor')}; {_either(counts)} are supported"
         return None if count in counts else (clause, view.constants)
 
     return Check("constness", test)
@@ -108,7 +113,7 @@ def constants(*counts: int) -> Check:
 
     def test(view: View) -> Flaw | None:
         count = len(view.constants)
-        clause = f"reads {count} constants; {_either(counts)} are supported"
+        clause = f"reads {counted(count, 'constant')}; {_either(counts)} are supported"
         return None if count in counts else (clause, view.constants)
 
     return Check("constness", test)
@@ -242,5 +247,4 @@ def is_scalar(tensor: Tensor) -> bool:
 
 
 def _either(values: Collection[Any]) -> str:
-    *others, last = map(str, sorted(values, key=str) if isinstance(values, set | frozenset) else values)
-    return f"{', '.join(others)} or {last}" if others else last
+    return listed(sorted(values, key=str) if isinstance(values, set | frozenset) else values, "or")

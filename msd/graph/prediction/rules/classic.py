@@ -6,6 +6,7 @@ or from a report about devices.
 
 from __future__ import annotations
 
+from msd.files.wording import counted, listed
 from msd.graph.prediction.rules.checks import Check, Flaw
 from msd.graph.prediction.rules.miscomputed import (
     HALF_SUM,
@@ -104,7 +105,8 @@ def whole_groups() -> Check:
         reads, channels = w.shape[3], from_left(x.shape)[3]
         if reads and channels % reads == 0 and (w.data is not None or reads == channels):
             return None
-        return f"has {'constant' if w.data else 'runtime'} weights for {reads} of {channels} channels", (w,)
+        kind = "constant" if w.data else "runtime"
+        return f"has {kind} weights for {reads} of {counted(channels, 'channel')}", (w,)
 
     return Check("groups", test)
 
@@ -226,7 +228,7 @@ def one_hot_shapes() -> Check:
 
 def _flags_ignored(view: View) -> Flaw | None:
     flags = [name for name in ("adj_x", "adj_y") if view.attrs[name]]
-    clause = f"ignores {' and '.join(flags)}; use an explicit TRANSPOSE"
+    clause = f"ignores {listed(flags)}; use an explicit TRANSPOSE"
     return (clause, view.operands) if flags else None
 
 

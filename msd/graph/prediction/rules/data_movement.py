@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from msd.files.wording import counted
 from msd.graph.ir import NUMPY, Tensor
 from msd.graph.prediction.rules.checks import Check, Flaw, is_scalar
 from msd.graph.prediction.rules.view import (
@@ -132,7 +133,7 @@ def index_per_axis() -> Check:
 
     def test(view: View) -> Flaw | None:
         perm = numbers(view.input(1)) or []
-        clause = f"permutes {len(perm)} axes; 2 to 4 are supported"
+        clause = f"permutes {counted(len(perm), 'axis', 'axes')}; 2 to 4 are supported"
         return None if 2 <= len(perm) <= 4 else (clause, view.operands[:1])
 
     return Check("rank", test)
@@ -157,7 +158,7 @@ def forward_strides() -> Check:
     def test(view: View) -> Flaw | None:
         x, steps = view.operands[0], numbers(view.input(3)) or []
         if len(x.shape) - len(steps) not in (0, 1):
-            return f"has {len(steps)} strides for {shape_text(x.shape)}; use one per axis", (x,)
+            return f"has {counted(len(steps), 'stride')} for {shape_text(x.shape)}; use one per axis", (x,)
         clause = "has a stride below 1; positive strides are supported"
         return (clause, (x,)) if min(steps, default=1) < 1 else None
 

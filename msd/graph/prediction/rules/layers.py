@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msd.files.wording import counted
 from msd.graph.ir import Tensor
 from msd.graph.prediction.rules.checks import Check, Flaw, check, version
 from msd.graph.prediction.rules.view import View, from_left, missing_scale, scale_count, shape_text
@@ -31,10 +32,10 @@ def depthwise_shapes() -> Check:
             return "uses tensors of other ranks than 4", view.operands
         expected = x.shape[3] * view.attrs["depth_multiplier"]
         if x.shape[0] != y.shape[0] or not expected == y.shape[3] == w.shape[3]:
-            return f"has {y.shape[3]} output channels; its multiplier requires {expected}", (w,)
+            return f"has {counted(y.shape[3], 'output channel')}; its multiplier requires {expected}", (w,)
         bias = view.input(2)
         if bias is not None and bias.size != y.shape[3]:
-            return f"has {bias.size} numbers as its bias; {y.shape[3]} are required", (bias,)
+            return f"has {counted(bias.size, 'number')} as its bias; {y.shape[3]} are required", (bias,)
         return None
 
     return Check("shape", test)
@@ -110,7 +111,7 @@ def groups_of_four() -> Check:
         outputs = w.shape[0] // groups
         if w.shape[3] % 4 == 0 and outputs % 4 == 0:
             return None
-        clause = f"has {groups} groups of {w.shape[3]} input and {outputs} output channels"
+        clause = f"has {groups} groups of {w.shape[3]} input and {counted(outputs, 'output channel')}"
         return f"{clause}; multiples of 4 are required", (w,)
 
     return Check("groups", test)
@@ -163,7 +164,7 @@ def scales_known() -> Check:
             return None
         count = scale_count(x)
         fine = count == 1 if x.data is None else count > 0
-        scales = f"with {count} scales" if count else missing_scale(x)
+        scales = f"with {counted(count, 'scale')}" if count else missing_scale(x)
         return None if fine else (f"reads {x.dtype} {scales}; one is required", (x,))
 
     return Check("quantisation", test)

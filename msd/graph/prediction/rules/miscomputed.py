@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from msd.files.wording import counted, listed
 from msd.graph.ir import Tensor
 from msd.graph.prediction.rules.by_release import IDS_OF_RANK_TWO, LOWER_RANK_FIRST, TOP_OF_RANK_ONE
 from msd.graph.prediction.rules.checks import Check, Flaw, Test
@@ -73,7 +74,7 @@ def _dense_channels(view: View) -> Flaw | None:
         clause = "has runtime weights and a bias, which the delegate ignores"
         return (clause, view.constants) if view.constants else None
     if from_left(x.shape)[3] != w.shape[-1]:
-        clause = f"multiplies {shape_text(x.shape)} by weights with {w.shape[-1]} inputs"
+        clause = f"multiplies {shape_text(x.shape)} by weights with {counted(w.shape[-1], 'input')}"
         return f"{clause}; the last axis of rank 2 to 4 must be that long", (x, w)
     y = view.outputs[0]
     if scale_count(w) and (*from_left(x.shape)[:3], w.shape[0]) != from_left(y.shape):
@@ -90,7 +91,7 @@ def _pointwise_steps(view: View) -> Flaw | None:
     groups = x.shape[3] // max(1, w.shape[3])
     if steps == (1, 1) and groups == 1:
         return None
-    clause = f"has 1×1 weights of {w.dtype}, strides {shape_text(steps)} and {groups} groups"
+    clause = f"has 1×1 weights of {w.dtype}, strides {shape_text(steps)} and {counted(groups, 'group')}"
     return f"{clause}; such weights need strides of 1 and one group", (w,)
 
 
@@ -99,7 +100,7 @@ def _matmul_broadcast(view: View) -> Flaw | None:
     if b.data is not None and len(b.shape) == 2:
         each = (("adj_x", a), ("adj_y", b))
         flagged = [name for name, t in each if view.attrs[name] and t.shape[-2:] != (1, 1)]
-        clause = f"multiplies by a constant matrix and ignores {' and '.join(flagged)}"
+        clause = f"multiplies by a constant matrix and ignores {listed(flagged)}"
         return (clause, (b,)) if flagged else None
     if from_left(a.shape)[:2] != from_left(b.shape)[:2] and _lead(a.shape) != _lead(b.shape):
         clause = f"broadcasts {shape_text(b.shape)} with {shape_text(a.shape)}"
@@ -138,7 +139,8 @@ def _one_scale(view: View) -> Flaw | None:
 def _odd_rows(view: View) -> Flaw | None:
     """Right on the GPU, but TensorFlow Lite's CPU starts each row at a whole byte."""
     table = view.operands[1]
-    clause = f"has rows of {table.shape[-1]} numbers of {table.dtype}, which the CPU reads from wrong places"
+    numbers = counted(table.shape[-1], "number")
+    clause = f"has rows of {numbers} of {table.dtype}, which the CPU reads from wrong places"
     whole = {"INT4": "an even number", "INT2": "a multiple of four"}.get(table.dtype)
     return (f"{clause}; use {whole}", (table,)) if odd_rows(table) else None
 

@@ -85,7 +85,7 @@ export function steeringBy({ fromPhoto, ...control }, { width, height }) {
 }
 
 /**
- * Returns a sentence for each control that counts in none of `total` runs of the denoiser.
+ * Returns a sentence for each control that steers none of `total` runs of the denoiser.
  *
  * @param {Control[]} controls
  * @param {number} total
@@ -93,7 +93,7 @@ export function steeringBy({ fromPhoto, ...control }, { width, height }) {
 export function idleControls(controls, total) {
   const runs = Array.from({ length: total }, (_, i) => i);
   const nowhere =
-    total === 1 ? 'does not count in the one step' : `counts in none of the ${total} steps`;
+    total === 1 ? 'does not steer the one step' : `steers none of the ${total} steps`;
   return controls
     .filter((control) => !runs.some((index) => scaleAt(control, index, total)))
     .map(({ name }) => `the control ${name} ${nowhere}`);
