@@ -62,7 +62,7 @@ def worst_difference(
     table = SCHEDULERS[kind].from_config(config).table(steps, strength)
     assert table.start == pytest.approx(float(theirs.init_noise_sigma), rel=1e-6)
     ours = [step.timestep for step in table.steps]
-    assert ours == pytest.approx(rounded(timesteps, ours, config), abs=1e-3)
+    assert ours == pytest.approx(rounded(timesteps, ours, config), abs=closeness(config))
     eta = {"eta": config.get("eta", 0.3)} if kind == "tcd" else {}
     random = np.random.default_rng(steps)
     image, added = random.standard_normal((2, 1, 5, 3, 4), np.float32)
@@ -95,6 +95,20 @@ def worst_difference(
     return worst
 
 
+def closeness(config: dict[str, Any]) -> float:
+    """Return by how much timesteps may differ: by less than a thousandth in all schedules but a few.
+
+    Rescaled betas leave the least sigma to the rounding of float32, which differs among processors. Sigmas that
+    are spaced between the ends follow it, by 7 thousandths of a timestep on one of them.
+    """
+    return 1e-2 if config.get("rescale_betas_zero_snr") and spaced(config) else 1e-3
+
+
+def spaced(config: dict[str, Any]) -> bool:
+    """Return whether sigmas are spaced between the first and the last of training."""
+    return any(config.get(f"use_{scale}_sigmas") for scale in ("karras", "exponential", "beta"))
+
+
 def rounded(timesteps: Any, ours: list[float], config: dict[str, Any]) -> list[float]:
     """Return diffusers' timesteps as NumPy 1 has them.
 
@@ -102,8 +116,7 @@ def rounded(timesteps: Any, ours: list[float], config: dict[str, Any]) -> list[f
     Where the last sigma of training is below those before, the rounding of a logarithm decides the first.
     """
     found: list[float] = timesteps.tolist()
-    spaced = any(config.get(f"use_{scale}_sigmas") for scale in ("karras", "exponential", "beta"))
-    if not spaced or np.lib.NumpyVersion(np.__version__) < "2.0.0":
+    if not spaced(config) or np.lib.NumpyVersion(np.__version__) < "2.0.0":
         return found
     if config.get("rescale_betas_zero_snr"):
         found[0] = ours[0]
