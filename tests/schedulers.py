@@ -98,8 +98,8 @@ def worst_difference(
 def closeness(config: dict[str, Any]) -> float:
     """Return by how much timesteps may differ: by less than a thousandth in all schedules but a few.
 
-    Rescaled betas leave the least sigma to the rounding of float32, which differs among processors. Sigmas that
-    are spaced between the ends follow it, by 7 thousandths of a timestep on one of them.
+    Rescaled betas leave the least sigma to the rounding of float32, which differs among processors. Sigmas
+    that are spaced between the ends follow it, by 7 thousandths of a timestep on one of them.
     """
     return 1e-2 if config.get("rescale_betas_zero_snr") and spaced(config) else 1e-3
 

@@ -207,7 +207,7 @@ def test_a_second_page_lets_no_newer_one_replace_the_first(
         later = "fetch('model/tokens.txt').then((got) => got.text())"
         assert page.evaluate(later) == "one\n"
         page.close()
-        assert visit(other, address) == "two two two"
+        wait_for(lambda: visit(other, address) == "two two two")  # a busy browser closes pages late
 
 
 @pytest.mark.parametrize("changed", WORDS)
