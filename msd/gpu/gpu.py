@@ -58,6 +58,11 @@ class Gpu:
         return max(1, self.enough_workgroups // 2)
 
     @property
+    def is_large(self) -> bool:
+        """Whether it is of the kind that was measured; a phone's has fewer processors, and none was."""
+        return self.processors >= 64
+
+    @property
     def real(self) -> Element:
         """The type of activations: f16 where the GPU has it, else f32."""
         return "f16" if self.half else "f32"

@@ -10,6 +10,7 @@ from msd.gpu.kernels.convolution import convolve
 from msd.gpu.kernels.winograd import (
     choose_winograd,
     filter_of_run,
+    input_width,
     transform_filter,
     transformed_filter,
     winograd,
@@ -22,6 +23,7 @@ from tests.webgpu.convolutions import Case, activate, case, snr
 from tests.webgpu_device import run
 
 TILES = [2, 4, 6, 8]
+LARGE = Gpu(enough_workgroups=264)
 LEAST_DB = {2: 120, 4: 110, 6: 100, 8: 88}
 """In f32; eight loses more than the 100 dB that other kernels keep."""
 
@@ -122,6 +124,13 @@ def test_the_choice() -> None:
     assert "winograd" not in convolve(large, Gpu())[0].kernel.name
 
 
+def test_a_large_gpu_transforms_a_small_image_by_more_threads() -> None:
+    small, large = case((1, 96, 96, 512), 4, (3, 3)), case((1, 768, 768, 128), 4, (3, 3))
+    assert [input_width(made.op, 4, LARGE) for made in (small, large)] == [2, 4]
+    assert [input_width(small.op, tile, LARGE) for tile in (2, 6, 8)] == [4, 2, 1]
+    assert input_width(small.op, 4, Gpu()) == 4
+
+
 def test_refusals() -> None:
     op = case((1, 4, 4, 5), 4, (3, 3), pad=(1, 1, 1, 1)).op
     filter_ = transformed_filter(lambda: np.zeros((4, 3, 3, 5)), 4, 5, 4, Gpu(), "w")
@@ -136,10 +145,11 @@ def test_refusals() -> None:
         transform_filter(np.zeros((4, 1, 1, 8)), 4)
 
 
+@pytest.mark.parametrize("gpu", [Gpu(), LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("activation", ["NONE", "SILU"])
 @pytest.mark.parametrize(("batch", "pad", "upsample"), [(1, (1, 1, 1, 1), 1), (2, (0, 1, 1, 0), 2)])
 def test_a_norm_is_applied_before_padding(
-    activation: str, batch: int, pad: tuple[int, int, int, int], upsample: int
+    activation: str, batch: int, pad: tuple[int, int, int, int], upsample: int, gpu: Gpu
 ) -> None:
     size, rng = (batch, 7, 5, 12), np.random.default_rng(1)
     made = case(size, 20, (3, 3), pad=pad, upsample=upsample, extras="scale bias")
@@ -151,6 +161,6 @@ def test_a_norm_is_applied_before_padding(
     (expected,) = run(plain, {x: read.astype(np.float32)}, [made.op.y])
     factors = Value("factors", "f32", pairs.size)
     norm = Normalised(x, factors, activation)  # type: ignore[arg-type]
-    dispatches = winograd(made.op, filter_of_run(made.op, 4, Gpu()), 4, Gpu(), norm=norm)
+    dispatches = winograd(made.op, filter_of_run(made.op, 4, gpu), 4, gpu, norm=norm)
     (got,) = run(dispatches, {x: raw, factors: pairs.swapaxes(0, 1)}, [made.op.y])
     assert snr(expected, got) > 100

@@ -27,8 +27,6 @@ USUAL_INVOCATIONS = 128
 """Of two tiles with as many queries, an H100 prefers the one with about so many invocations."""
 SHAPES = ((16, 4), (16, 2), (8, 4), (4, 4), (4, 2), (2, 2), (1, 2), (1, 1))
 """(down, rows), the largest tile first: it reads keys and values least often, but leaves few workgroups."""
-MANY_PROCESSORS = 64
-"""Of fewer, a phone's, none was measured."""
 COSTS = {
     (16, 4, 1): (0.0148, 44, 0.05, 1280),
     (16, 4, 2): (0.0131, 36, 0.06, 1280),
@@ -57,7 +55,7 @@ def choose_tile(op: Attention, gpu: Gpu) -> FlashTile | None:
     """
     if op.value_size > LARGEST_HEAD:
         return None
-    measured = _measured(op, gpu) if gpu.processors >= MANY_PROCESSORS else None
+    measured = _measured(op, gpu) if gpu.is_large else None
     return measured or _by_rules(op, gpu)
 
 
