@@ -54,8 +54,8 @@ WIDTH = {2: 4, 4: 4, 6: 2, 8: 1}
 """The channels of a thread that transforms an input: (t+2)^2 of them must stay in its registers."""
 
 FULL = 4608
-"""The threads of a processor of which each may have four channels of a tile of 4. Of fewer, each has two: on an
-H200 the input of 96x96 pixels of 512 channels, with its norm, takes 0.035 ms then, for 0.042."""
+"""The threads of a processor of which each may have four channels of a tile of 4. Of fewer, each has two: on
+an H200 the input of 96x96 pixels of 512 channels, with its norm, takes 0.035 ms then, for 0.042."""
 
 LEAST_TILES = 64
 """The fewest tiles of a chosen transform: the products' rows. With fewer, on an H100, reading the transformed
