@@ -48,7 +48,7 @@ def test_a_student_converts_with_its_own_steps_and_guidance(tmp_path: Path, prom
     assert result.exit_code == 0, result.stderr
     assert f"{tmp_path / 'student'}: 2 steps, guidance 1" in result.stdout
     assert "2 trajectories of 32 steps, 1 MB in " in result.stderr
-    assert "steps-2: 2 updates of 2, predicts v\n" in result.stderr
+    assert "steps-2: 2 updates of 2 points, predicts v\n" in result.stderr
     assert "need a student that predicts v" in result.stderr
     again = run("distill", tmp_path / "teacher", *options[:-1], tmp_path / "other", "--json")
     assert again.exit_code == 0
@@ -83,7 +83,7 @@ def test_a_run_that_is_repeated_says_what_is_done(tmp_path: Path, prompts: Path)
     options = ("--prompts", prompts, "--guidance", "2..5", *SHORT, "--state", tmp_path / "state")
     assert run("distill", tmp_path / "teacher", *options, "-o", tmp_path / "one").exit_code == 0
     again = run("distill", tmp_path / "teacher", *options, "-o", tmp_path / "two")
-    assert "guidance: 2 updates of 2, predicts noise, done already" in again.stderr
+    assert "guidance: 2 updates of 2 points, predicts noise, done already" in again.stderr
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_a_model_that_lacks_weights_is_refused(clip: Path, tmp_path: Path) -> No
     tensors = load_file(folder / "model.safetensors")
     del tensors["text_projection.weight"]
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
-    with pytest.raises(BadCheckpoint, match=r"its weights lack 1 tensors, the first text_projection\.weight"):
+    with pytest.raises(BadCheckpoint, match=r"its weights lack 1 tensor, the first text_projection\.weight"):
         clip_scores(folder, [images(1, 0)], batch=1, device="cpu")
 
 

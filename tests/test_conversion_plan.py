@@ -48,8 +48,8 @@ def test_each_structure_is_loaded_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_without_a_known_structure_the_weights_are_counted(tmp_path: Path) -> None:
     printed = run("--dry-run", "--size", "128x64").stdout
-    assert "text_encoder.tflite        0.7 M parameters, 835.4 kB" in printed
-    assert "unet.tflite                8.1 M parameters, about 8.2 MB" in printed
+    assert "text_encoder.tflite      0.7 M parameters, 835.4 kB" in printed
+    assert "unet.tflite              8.1 M parameters, about 8.2 MB" in printed
     assert "unet.tflite, vae_decoder.tflite: about counts the weights alone; memory is known once" in printed
 
 

@@ -72,10 +72,10 @@ def test_what_is_accepted_generates_images(case: str, tmp_path: Path) -> None:
 
 
 REFUSED: list[tuple[Config, Callable[[Path], None], str]] = [
-    (channels(15, 8), as_it_is, r"takes 15 channels; 8 \(the latents alone\) or 17 .* or 16 \(an image to"),
+    (channels(15, 8), as_it_is, r"takes 15 channels; 8 \(the latents alone\), 17 .* or 16 \(an image to"),
     (channels(5), as_it_is, r"takes 5 channels: beside latents of 4 a depth map"),
     (channels(7), as_it_is, r"takes 7 channels: beside latents of 4 a small image to enlarge"),
-    (channels(6), as_it_is, r"takes 6 channels; 4 \(the latents alone\) or 9 \(a mask and the masked image"),
+    (channels(6), as_it_is, r"takes 6 channels; 4 \(the latents alone\), 9 \(a mask and the masked image"),
     (channels(3), as_it_is, r"takes 3 channels; 4"),
     (vary(TINY, text_encoder={"max_position_embeddings": 40}), as_it_is, r"reads 40 tokens .* gives 77"),
     (

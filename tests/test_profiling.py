@@ -149,8 +149,8 @@ def test_software_has_no_roofline() -> None:
 
 def test_files_and_the_size_of_images_are_named() -> None:
     made = replace(report(), files=("sd21/unet.tflite", "sd21/vae_decoder.tflite"), size="384x640")
-    assert remarks(made)[0] == "Measured: sd21/unet.tflite, sd21/vae_decoder.tflite, for images of 384x640"
-    assert remarks(replace(made, size=None))[0] == "Measured: sd21/unet.tflite, sd21/vae_decoder.tflite"
+    assert remarks(made)[0] == "Measured: sd21/unet.tflite and sd21/vae_decoder.tflite, for images of 384x640"
+    assert remarks(replace(made, size=None))[0] == "Measured: sd21/unet.tflite and sd21/vae_decoder.tflite"
 
 
 class Reader(HTMLParser):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from msd.measure.report.phrases import counted, least, megabytes
+from msd.measure.report.phrases import least, megabytes, traffic_phrases
 from msd.measure.report.report import CountedTraffic, LeastTime, TrafficSum
 
 
@@ -25,6 +25,7 @@ def test_what_there_is_is_not_told_as_none(count: float, said: str) -> None:
 
 def test_a_small_run_is_told_in_small_units() -> None:
     apart, joined = TrafficSum(3, 9_000, 768, 4_000_000, {}), TrafficSum(2, 300, 768, 4_000_000, {})
-    assert counted(CountedTraffic(apart, joined, ())) == ("3 → 2", "9.0 → 0.3 kB", "0.8 kB", "4.0 MFLOP")
+    phrases = traffic_phrases(CountedTraffic(apart, joined, ()))
+    assert phrases == ("3 → 2", "9.0 → 0.3 kB", "0.8 kB", "4.0 MFLOP")
     assert least(LeastTime("x", 31e-6, 20e-6)) == "31.0 → 20.0 us"
     assert least(LeastTime("x", 31e-3, 20e-6)) == "31.0 → 0.0 ms"

@@ -196,7 +196,7 @@ def swap(old: str, new: str) -> Edit:
         (swap("1=3 4=1", "1=3 3=2 4=1"), "has 3=2, the stride; upscalers have 1"),
         (swap("1=3 4=1", "1=3 13=2 4=1"), "has 3=1, the stride; upscalers have 1"),
         (swap("1=3 4=1", "1=5 4=1"), "has 1=5, the filters' width; upscalers have 3"),
-        (swap("6=216", "6=217"), "has 217 weights, which are no 3x3 filters for 8 channels"),
+        (swap("6=216", "6=217"), "has 217 weights, which make no 3x3 filters for 8 channels"),
         (swap("0=8 1=3", "0=8.5 1=3"), "has 0=8.5, where a whole number was expected"),
         (swap("0=8 1=3", "0=-8 1=3"), "has 0=-8, where a count was expected"),
         (swap("1 1 x0 x1", "1 1 y9 x1"), "takes 'y9', which no layer before it gives"),
