@@ -16,10 +16,7 @@ from msd.run.runners import adapter, remembered_probe, swiftshader
 from msd.run.runners.adapter import VARIABLES, Driver
 from msd.run.runners.probe import ProbeResult
 from msd.run.runners.runner import VulkanAdapter
-from tests.webgpu_device import DAWN
-
-LAVAPIPE = next(iter(adapter._lavapipe_icds()), None)
-needs_lavapipe = pytest.mark.skipif(LAVAPIPE is None, reason="Mesa's software driver is not installed")
+from tests.webgpu_device import DAWN, LAVAPIPE, needs_lavapipe
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
+import pytest
 
 from msd.gpu.assemble import Named, assemble
 from msd.gpu.device import OpenDevice, open_device
@@ -16,12 +17,16 @@ from msd.gpu.program import Program
 from msd.gpu.session import Session
 from msd.gpu.value import Dispatch, Value
 from msd.graph.ir.weights import Array
-from msd.run.runners import swiftshader
+from msd.run.runners import adapter, swiftshader
 
 DTYPES = {"f32": "float32", "f16": "float16", "i32": "int32", "u32": "uint32"}
 
 
 DAWN = IMPLEMENTATIONS["dawn"].installed
+LAVAPIPE = next(iter(adapter._lavapipe_icds()), None)
+needs_lavapipe = pytest.mark.skipif(
+    LAVAPIPE is None, reason="Mesa's software driver for Vulkan is not installed"
+)
 
 
 @cache

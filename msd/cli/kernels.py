@@ -23,6 +23,7 @@ from msd.cli.stopped import shown_if_stopped
 from msd.cli.tables import print_table
 from msd.errors import OutputExists, OutputUnwritable
 from msd.files.targets import require_writable
+from msd.files.wording import listed
 
 if TYPE_CHECKING:
     from msd.bundle import ImageSize
@@ -166,8 +167,7 @@ def _say_signature(file: Path) -> None:
 
     keys = [signature.key for graph in tflite.read(file).graphs for signature in graph.signatures]
     if len(keys) > 1:
-        others = " and ".join(keys[1:])
-        say(f"{file} has several signatures: {keys[0]} is measured, {others} left out", err=True)
+        say(f"{file} has several signatures: {keys[0]} is measured, {listed(keys[1:])} left out", err=True)
 
 
 def _write(

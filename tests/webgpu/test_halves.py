@@ -19,16 +19,11 @@ from msd.run.runners.interpreter import Interpreter
 from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.runner import Conditions, VulkanAdapter
 from tests.harness import build
+from tests.webgpu_device import LAVAPIPE, needs_lavapipe
 from tests.webgpu_programs import constant_attention
 
-LAVAPIPE = next((file for folder in adapter.ICD_FOLDERS for file in Path(folder).glob("lvp_icd*.json")), None)
 LEAST, MOST = 55.0, 95.0
 """Decibels to float32 on the CPU: of float16, and what float16 cannot reach."""
-
-
-needs_lavapipe = pytest.mark.skipif(
-    LAVAPIPE is None, reason="Mesa's software driver for Vulkan is not installed"
-)
 
 
 @needs_lavapipe

@@ -19,6 +19,7 @@ from msd.conversion.sources.repainting import PIPELINE, repainted
 from msd.conversion.sources.two_names import by_new_names
 from msd.errors import BadCheckpoint
 from msd.files import bounded, schema
+from msd.files.wording import listed
 from msd.graph.ir.weights import Weights
 from msd.graph.ledger import ComponentPruning
 from msd.models.families import Family, Part, by_pipeline
@@ -109,7 +110,7 @@ def _parsed(folder: Path, family: Family, vae_is_given: bool) -> dict[str, dict[
 def _controls_beside(folder: Path) -> Iterator[str]:
     """Yield a sentence on the ControlNets in a checkpoint's folder, which an option adds."""
     if own := folders_of(folder, "controlnet"):
-        names = " and ".join(each.name for each in own)
+        names = listed(each.name for each in own)
         yield f"of {folder}'s {names}, those are converted that are given, as by --controlnet {own[0]}"
 
 
@@ -249,9 +250,7 @@ def network_in(path: Path, within: str, stem: str) -> tuple[dict[str, Any], Stor
     """
     some = folders_of(path, within) if (path / INDEX).is_file() else []
     if len(some) > 1:
-        raise BadCheckpoint(
-            f"{path} has {' and '.join(each.name for each in some)}; give one of these folders"
-        )
+        raise BadCheckpoint(f"{path} has {listed(each.name for each in some)}; give one of these folders")
     folder = path / within if (path / INDEX).is_file() else path
     settings, stored = read_json(folder, CONFIG), stored_tensors(folder, stem)
     return settings, stored, (folder / CONFIG, *stored.files)

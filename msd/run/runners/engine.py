@@ -9,6 +9,7 @@ from threading import Event
 
 from msd.bundle import RunsOn
 from msd.errors import BadConfig
+from msd.files.wording import listed
 from msd.graph import tflite
 from msd.graph.ir.float_weights import reads_integer_weights
 from msd.run.runners.backend import Backend, Condition
@@ -48,7 +49,7 @@ class Engine:
             "gpu_api": self.conditions.gpu_api and f"the GPU API {self.conditions.gpu_api}",
         }
         unused = [words for name, words in given.items() if words and name not in known]
-        return (f"the backend {self.backend.spelling} does not use {' and '.join(unused)}",) if unused else ()
+        return (f"the backend {self.backend.spelling} does not use {listed(unused)}",) if unused else ()
 
     def idle(self, files: Mapping[Path, RunsOn]) -> tuple[str, ...]:
         """Return, as a sentence, that dynamic-range arithmetic is asked for where no file has integers.
