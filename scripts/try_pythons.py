@@ -3,9 +3,9 @@
     make test-python                            # = python -m scripts.try_pythons build/pythons
 
 A lean environment, of every other Python, has msd without its dependencies and the packages that
-docs/installation.md names; the newest other Python has them all, from uv where that is on the PATH. Each
-converts the demo checkpoint, judges it by the rules, and generates an image. Prints a line for each, and ends
-with exit code 1 if one fails.
+docs/installation.md names; the newest other Python has them all, from uv where that is on the PATH, in
+FOLDER/newest, which stays. Each converts the demo checkpoint, judges it by the rules, and generates an image.
+Prints a line for each, and ends with exit code 1 if one fails.
 """
 
 from __future__ import annotations
@@ -77,27 +77,26 @@ def installer(python: Path, by_uv: bool) -> list[str]:
 def try_one(python: str, wheel: Path, folder: Path, packages: Sequence[str] | None) -> int:
     """Install the wheel, with its dependencies or these `packages`, and run the demo; return the bytes."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    run(python, "-m", "venv", "venv", folder=folder)
-    install = installer(folder / "venv/bin/python", by_uv=packages is None and bool(shutil.which("uv")))
+    run(python, "-m", "venv", folder, folder=folder.parent)
+    install = installer(folder / "bin/python", by_uv=packages is None and bool(shutil.which("uv")))
     run(*install, *(["--no-deps"] if packages is not None else []), wheel, folder=folder)
     if packages:
         run(*install, *packages, folder=folder)
-    size = sum(path.lstat().st_size for path in (folder / "venv").rglob("*") if path.is_file())
+    size = sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
     for name, *words in DEMO:
-        run(folder / "venv/bin" / name, *words, folder=folder)
+        run(folder / "bin" / name, *words, folder=folder)
     if packages is not None and size > MOST:
         raise RuntimeError(f"a lean installation takes {size / 2**20:.0f} MiB, more than {MOST / 2**20:.0f}")
-    shutil.rmtree(folder)
     return size
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 def main(folder: Path) -> None:
-    """Try msd's wheel in environments below FOLDER, which are removed again."""
+    """Try msd's wheel in environments below FOLDER; the newest other Python's stays."""
     folder = folder.absolute()
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, ROOT, folder=folder)
     (wheel,) = folder.glob("msd-*.whl")
     others = other_pythons()
@@ -108,11 +107,12 @@ def main(folder: Path) -> None:
         version = subprocess.check_output([python, "--version"], text=True).strip()
         what = f"{version}, {'lean' if packages else 'whole'}"
         try:
-            size = try_one(python, wheel, folder / "tried", packages)
+            size = try_one(python, wheel, folder / ("tried" if packages else "newest"), packages)
             click.echo(f"{what}: {size / 2**20:.0f} MiB, the demo is converted and generates")
         except RuntimeError as problem:
             failed = True
             click.echo(f"{what}: {problem}")
+    shutil.rmtree(folder / "tried", ignore_errors=True)
     if not others:
         click.echo("no other Python is here that msd takes")
     raise SystemExit(failed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -12,21 +13,36 @@ import pytest
 SCRIPT = Path(__file__).parent.parent / ".ci/run"
 QUICK = "3 passed, 1 skipped, 40 deselected in 4.50s (0:00:04)"
 REST = "=== 4 passed in 61.20s ==="
+NEWEST = "build/pythons/newest"
 
 
-def run(folder: Path, printed: dict[str, str], failing: str = "") -> tuple[int, list[str], list[str]]:
-    """Return the exit code, what was made, and what .ci/run prints, where make prints these by target."""
-    (folder / "bin").mkdir()
-    lines = [f"{target}) echo {text!r};;" for target, text in printed.items()]
-    stand_in = (
-        f'#!/bin/sh\necho $1 >> {folder}/made\ncase $1 in {" ".join(lines)} esac\n[ "$1" != "{failing}" ]\n'
-    )
-    for name, text in (("make", stand_in), ("apt-get", "#!/bin/sh\nexit 1\n")):
-        (folder / "bin" / name).write_text(text)
-        (folder / "bin" / name).chmod(0o755)
+def write_command(path: Path, text: str) -> None:
+    """Write a shell script that can be run."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def run(
+    folder: Path, printed: dict[str, str], failing: str = "", newest: str = ""
+) -> tuple[int, list[str], list[str]]:
+    """Return the exit code, what was made, and what .ci/run prints, where make prints these by target.
+
+    Where there is a newest other Python, make prints `newest` for its tests.
+    """
+    cases = " ".join(f"{target}) echo {text!r};;" for target, text in printed.items())
+    venv = f"VENV={NEWEST}"
+    other = f'if [ "$2" = {venv} ]; then echo {newest!r}; [ {failing or "none"} != {venv} ]; exit; fi'
+    made = f'echo "$1${{2:+ {venv}}}" >> {folder}/made'
+    write_command(folder / "bin/make", f'{made}\n{other}\ncase $1 in {cases} esac\n[ "$1" != "{failing}" ]')
+    write_command(folder / "bin/apt-get", "exit 1")
+    if newest:
+        write_command(folder / NEWEST / "bin/python", "echo Python 3.99.0")
+    (folder / ".ci").mkdir()
+    shutil.copy(SCRIPT, folder / ".ci/run")
     environment = {**os.environ, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run([SCRIPT], env=environment, capture_output=True, text=True)
-    return done.returncode, (folder / "made").read_text().split(), done.stdout.splitlines()
+    done = subprocess.run([folder / ".ci/run"], env=environment, capture_output=True, text=True)
+    return done.returncode, (folder / "made").read_text().splitlines(), done.stdout.splitlines()
 
 
 def test_the_last_line_counts_the_tests_of_both_parts(tmp_path: Path) -> None:
@@ -34,7 +50,26 @@ def test_the_last_line_counts_the_tests_of_both_parts(tmp_path: Path) -> None:
     assert made[0] == "setup"
     assert {*made[1:4]} == {"check", "test-python", "test"}
     assert made[4:] == ["test-rest"]
+    assert "no other Python was installed: the tests ran on one" in lines
     assert (code, lines[-1]) == (0, "7 passed, 0 failed, 1 skipped")
+
+
+def test_the_tests_run_on_the_newest_other_python_too(tmp_path: Path) -> None:
+    code, made, lines = run(tmp_path, {"test": QUICK, "test-rest": REST}, newest="5 passed in 9.00s")
+    assert {*made[4:]} == {"test-rest", f"test VENV={NEWEST}"}
+    assert lines[lines.index("make test on Python 3.99.0:") + 1] == "5 passed in 9.00s"
+    assert (code, lines[-1]) == (0, "12 passed, 0 failed, 1 skipped")
+
+
+def test_a_failure_on_the_newest_python_is_named(tmp_path: Path) -> None:
+    tests = f"VENV={NEWEST}"
+    code, _, lines = run(tmp_path, {"test": QUICK, "test-rest": REST}, tests, "1 failed, 4 passed in 9.00s")
+    assert (code, lines[-2:]) == (1, [f"make test {tests} failed", "11 passed, 1 failed, 1 skipped"])
+
+
+def test_tests_on_the_newest_python_that_did_not_finish_are_named(tmp_path: Path) -> None:
+    code, _, lines = run(tmp_path, {"test": QUICK, "test-rest": REST}, f"VENV={NEWEST}", "Killed")
+    assert (code, lines[-2:]) == (1, ["make test-newest did not finish", "7 passed, 0 failed, 1 skipped"])
 
 
 @pytest.mark.parametrize("failing", ["setup", "check", "test", "test-rest", "test-python"])
