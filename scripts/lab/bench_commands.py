@@ -19,20 +19,21 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import click
 
-from msd.run.runners import adapter
-from msd.run.runners.backends.webgpu import WebGpuProcess
+from msd.run.runners.backends.webgpu import WebGpuProcess, find_adapter
 from msd.run.runners.random_inputs import random_inputs
 from msd.run.runners.runner import Conditions
 from scripts.figures import save_figures
 from scripts.lab.bench_engine import described
 
 PACKAGES = ("cyllama-vulkan", "ai-edge-litert", "wgpu", "wgpudawn", "numpy")
+CONDITIONS = Conditions(precision="fp16")
 PROMPT = "a red fox in the snow"
 OURS, THEIRS = "msd generate", "cyllama.sd txt2img"
 GENERATING = {
@@ -55,7 +56,7 @@ def main(bundle: Path, checkpoint: Path, output: Path, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as work:
         os.environ["MSD_CACHE"] = f"{work}/opening"
         begun = time.perf_counter()
-        adapter.find()
+        find_adapter(CONDITIONS)
         finding = round(time.perf_counter() - begun, 3)
         opened = [opening(bundle / "unet.tflite") for _ in range(3)]
         click.echo(f"finding: {finding}, opening: {opened}", err=True)
@@ -77,7 +78,7 @@ def main(bundle: Path, checkpoint: Path, output: Path, rounds: int) -> None:
 def opening(path: Path) -> dict[str, Any]:
     """Return the seconds from opening a file to its first result, and those of the parts of opening."""
     begun = time.perf_counter()
-    with WebGpuProcess(path, Conditions(precision="fp16", adapter=adapter.find())) as process:
+    with WebGpuProcess(path, replace(CONDITIONS, adapter=find_adapter(CONDITIONS))) as process:
         process.run(random_inputs(process.inputs.values()))
         parts = {phase.name: round(phase.seconds, 3) for phase in process.opening.phases}
         return {"seconds": round(time.perf_counter() - begun, 3), "parts": parts}
