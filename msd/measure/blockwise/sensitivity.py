@@ -331,14 +331,20 @@ def for_snr(study: Study, snr_db: Mapping[str, float]) -> Choice:
 
 
 def raised_aims(
-    aims: Mapping[str, float], target: float, given: Mapping[str, Outcome]
+    aims: Mapping[str, float], target: float, expected: Mapping[str, Outcome], given: Mapping[str, Outcome]
 ) -> dict[str, float] | None:
     """Return new aims where a recipe gave less than `target` dB; None if it did not.
 
-    Errors do not add up exactly: the aim rises by the dB that were missing.
+    Errors do not add up exactly: the aim is the dB that were `expected` of the recipe, which may be more than
+    was aimed at, and those that were missing.
     """
     missing = {name: max(0.0, target - finite(outcome.snr_db)) for name, outcome in given.items()}
-    return {name: aims[name] + short for name, short in missing.items()} if any(missing.values()) else None
+    raised = {
+        name: max(aims[name], finite(expected[name].snr_db)) + short
+        for name, short in missing.items()
+        if short
+    }
+    return {**aims, **raised} if raised else None
 
 
 def chosen_formats(choice: Choice, candidates: Mapping[str, Recipe]) -> dict[str, dict[str, str]]:

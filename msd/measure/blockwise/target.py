@@ -24,7 +24,7 @@ class Snr:
 
     def closer(self, study: Study, given: Mapping[str, Outcome]) -> Snr | None:
         """Return a closer aim after a recipe whose outcome was `given`; None where that is good."""
-        aims = raised_aims(self.aims, self.db, given)
+        aims = raised_aims(self.aims, self.db, study.outcomes(self.choice(study)), given)
         return replace(self, aims=aims) if aims else None
 
     def missed(self, given: Mapping[str, Outcome]) -> str:
@@ -52,17 +52,18 @@ class SizeTarget:
     def closer(self, study: Study, given: Mapping[str, Outcome]) -> SizeTarget | None:
         """Return a closer aim after a recipe whose outcome was `given`; None where that is good or minimal.
 
-        Projections merged across blocks are stored in the largest format of these blocks: the aim falls by
-        the bytes in excess.
+        Projections merged across blocks are stored in the largest format of these blocks: the aim is by the
+        bytes in excess below those that were expected of the recipe, which may be fewer than were aimed at.
         """
-        over = sum(outcome.bytes for outcome in given.values()) - self.bytes
-        if over <= 0 or self.aim <= study.least:
+        over = _bytes(given) - self.bytes
+        expected = _bytes(study.outcomes(self.choice(study)))
+        if over <= 0 or expected <= study.least:
             return None
-        return replace(self, aim=max(study.least, self.aim - over))
+        return replace(self, aim=max(study.least, expected - over))
 
     def missed(self, given: Mapping[str, Outcome]) -> str:
         """Return a sentence where an outcome misses the target, else nothing."""
-        size = sum(outcome.bytes for outcome in given.values())
+        size = _bytes(given)
         if size <= self.bytes:
             return ""
         digits = next(n for n in range(2, 7) if f"{size / 1e6:.{n}f}" != f"{self.bytes / 1e6:.{n}f}")
@@ -74,3 +75,7 @@ class SizeTarget:
 
     def _words(self, digits: int) -> str:
         return f"{self.bytes / 1e6:.{digits}f} MB, {self.bytes / self.whole:.0%} of float32"
+
+
+def _bytes(outcomes: Mapping[str, Outcome]) -> int:
+    return sum(outcome.bytes for outcome in outcomes.values())
