@@ -15,11 +15,15 @@ from msd.cli.progress import bars, component_progress, conversion_progress
 from msd.errors import BadModelFile
 
 
+@pytest.mark.parametrize(
+    ("sheets", "beside"),
+    [(0, ""), (1, ", without the images of 1 sheet"), (8, ", without the images of 8 sheets")],
+)
 def test_the_speed_of_the_first_updates_tells_how_long_all_stages_take(
-    capsys: pytest.CaptureFixture[str],
+    sheets: int, beside: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    distill._say_duration(7200, 2.0)
-    assert capsys.readouterr().err == "2.00 updates/s: the 7200 of all stages take 60 min\n"
+    distill._say_duration(7200, sheets, 2.0)
+    assert capsys.readouterr().err == f"2.00 updates/s: the 7200 of all stages take 60 min{beside}\n"
 
 
 @pytest.mark.parametrize(

@@ -244,15 +244,17 @@ def _observer(settings: DistillationSettings, on_progress: Any) -> Observer:
     """Return what shows a distillation's progress in bars."""
     from msd.train.distill.distill import Observer
 
-    images, ahead = settings.data.images, list[int]()
+    images, ahead = settings.data.images, list[tuple[int, int]]()
+    updates, every = settings.training.updates, settings.sample_every
 
     def on_plan(announced: Announcement) -> None:
-        ahead.append(len(announced.missing) * settings.training.updates)
+        stages = len(announced.missing)
+        ahead.append((stages * updates, stages * (updates // every) if every else 0))
         _announce(announced, settings)
 
     def on_training(progress: TrainingProgress) -> None:
         while ahead:
-            _say_duration(ahead.pop(), progress.updates_per_second)
+            _say_duration(*ahead.pop(), progress.updates_per_second)
         memory = f", {progress.peak_bytes / 1e9:.1f} GB" if progress.peak_bytes else ""
         what = f"loss {progress.loss:.3g}, {progress.updates_per_second:.2f}/s{memory}"
         on_progress(progress.stage, what, progress.update, progress.updates)
@@ -266,9 +268,11 @@ def _observer(settings: DistillationSettings, on_progress: Any) -> Observer:
     )
 
 
-def _say_duration(updates: int, speed: float) -> None:
+def _say_duration(updates: int, sheets: int, speed: float) -> None:
     """Say how long all stages that are missing take, as soon as updates have been timed."""
-    say(f"{speed:.2f} updates/s: the {updates} of all stages take {_duration(updates / speed)}", err=True)
+    beside = f", without the images of {counted(sheets, 'sheet')}" if sheets else ""
+    taken = f"{_duration(updates / speed)}{beside}"
+    say(f"{speed:.2f} updates/s: the {updates} of all stages take {taken}", err=True)
 
 
 def _duration(seconds: float) -> str:
