@@ -15,10 +15,11 @@ import pytest
 
 from msd.errors import BadModelFile, DelegateFailed, NoDelegate
 from msd.gpu.gpu_api import GpuApi, usable_apis
-from msd.run.runners import adapter, processes
+from msd.run.runners import adapter, processes, remembered_probe
 from msd.run.runners.backends.webgpu import BACKEND, WebGpuProcess, find_adapter, processes_ahead
 from msd.run.runners.child import Bounds, Child
 from msd.run.runners.driver_cache import VARIABLE
+from msd.run.runners.probe import ProbeResult
 from msd.run.runners.processes import Processes
 from msd.run.runners.runner import Conditions
 from tests import tiny_models
@@ -210,8 +211,23 @@ def test_a_network_takes_the_process_whose_driver_has_compiled_it(
                 child.close()
 
 
-def test_processes_start_before_numpy_is_imported(tmp_path: Path) -> None:
+def remember_driver(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Name a driver in the environment, whose probe is remembered in a cache of its own."""
+    (folder / "icd.json").write_text('{"ICD": {"library_path": "libvulkan_gpu.so"}}')
+    patch.setenv("VK_DRIVER_FILES", str(folder / "icd.json"))
+    patch.setenv("MSD_CACHE", str(folder / "cache"))
+    patch.setattr(adapter, "_has_loader", lambda: True)
+    driver = adapter.first_driver(*usable_apis())
+    assert driver is not None
+    path = remembered_probe._path(driver.environment, adapter._gpus(), driver.api)
+    assert path is not None
+    remembered_probe._remember(path, ProbeResult("a GPU", "GPU", half_floats=True))
+    assert adapter.is_remembered(driver)
+
+
+def test_processes_start_before_numpy_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Importing it takes as long as a driver takes to open a GPU."""
+    remember_driver(tmp_path, monkeypatch)
     code = f"""
 import subprocess, sys
 from msd.cli import msd
@@ -223,7 +239,7 @@ class Started(subprocess.Popen):
         if "msd.run.runners.worker" in str(words):
             sys.exit("numpy" in sys.modules and "NumPy is there" or "NumPy is not there")
 
-adapter.first_driver = lambda *apis: adapter.Driver("a GPU's driver", {{}})
+adapter._has_loader = lambda: True
 subprocess.Popen = Started
 msd(["generate", {str(tmp_path)!r}, "-p", "a fox", "--backend", "webgpu", "--steps", "2"])
 """

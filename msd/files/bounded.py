@@ -38,6 +38,8 @@ TOML_STRING = re.compile(
     r'|"(?:[^"\\\n]|\\.)*+"?|\'[^\'\n]*+\'?|#[^\n]*+',
     re.DOTALL,
 )
+NUMBER = re.compile("[0-9]++")
+NO_BRACKETS = re.compile(r"[^\[\]{}]++")
 DOTTED = re.compile(r"[^\n,=\[\]{}]*+")
 ObjectHook = Callable[[list[tuple[str, Any]]], Any]
 _Keys = tuple[Any, ...]
@@ -142,19 +144,23 @@ def _constant(name: str) -> float:
 
 def _require_modest(bare: str) -> None:
     """Refuse a text, whose strings are empty, that is too deep, or has too many values or digits."""
-    import numpy as np  # late, for commands that only print their help
-
-    letters = np.frombuffer(bare.encode("utf-8", "replace"), np.uint8)
-    opening, closing = np.isin(letters, [*b"[{"]), np.isin(letters, [*b"]}"])
-    if np.count_nonzero(opening) + np.count_nonzero(letters == ord(",")) > VALUES:
+    if sum(map(bare.count, "[{,")) > VALUES:
         raise ValueError(f"it has more than {VALUES} values")
-    brackets = opening[opening | closing].astype(np.int32) * 2 - 1
-    if brackets.cumsum().max(initial=0) > DEPTH:
+    if _depth(bare) > DEPTH:
         raise ValueError(f"it is nested more than {DEPTH} deep")
-    digits = (letters >= ord("0")) & (letters <= ord("9"))
-    edges = np.flatnonzero(np.diff(digits, prepend=False, append=False))
-    if (edges[1::2] - edges[::2]).max(initial=0) > DIGITS:
+    if any(found.end() - found.start() > DIGITS for found in NUMBER.finditer(bare)):
         raise ValueError(f"it has a number of more than {DIGITS} digits")
+
+
+def _depth(bare: str) -> int:
+    """Return how deep a text is nested, until it closes what it has not opened, which no parser takes."""
+    depth = most = 0
+    for bracket in NO_BRACKETS.sub("", bare):
+        depth += 1 if bracket in "[{" else -1
+        if depth < 0:
+            break
+        most = max(most, depth)
+    return most
 
 
 def _require_plain(root: Any) -> None:
