@@ -6,7 +6,8 @@
 
 Needs a GPU, and the package cyllama-vulkan, which has stable-diffusion.cpp's Vulkan backend. Both generate
 one image of 512x512 in 20 steps with guidance: msd from int8 files in float16, stable-diffusion.cpp from the
-checkpoint's float16 with its flash attention. A command is timed from the start of its process to its end.
+checkpoint's float16 with its flash attention. A command is timed from the start of its process to its end,
+with the bytecode of its Python that its first round leaves, as pip's installations have it.
 Before that the GPU is found, which takes long once after the machine starts, and the U-Net is opened and run
 once, with an empty cache and then twice with what that has left.
 """
@@ -111,8 +112,9 @@ def theirs(checkpoint: Path, work: Path) -> list[str]:
 
 def timed(name: str, command: list[str]) -> dict[str, Any]:
     """Return the seconds of a command, and of generating as it prints them."""
+    keeping = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     begun = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=keeping)
     seconds = round(time.perf_counter() - begun, 3)
     printed = done.stdout + done.stderr
     if done.returncode:
