@@ -16,6 +16,7 @@ from msd.export.web.manifest import WebFile
 from msd.export.web.programs import compile_for_page, limits, write_programs
 from msd.files import schema
 from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.matrix_tile import ENABLE
 from msd.gpu.program import ComputePipeline, Place, Program, ProgramStep
 from msd.gpu.session import Session
 from msd.gpu.store import StoredProgram, read_program
@@ -25,6 +26,8 @@ from msd.run.runtime.noise import posterior_noise
 from tests.harness import build
 from tests.web.networks import ROLES, NetworkSite, tiny_bundle, write_site
 from tests.webgpu_device import device
+
+MATRIX_KIND = "fp16-16x16x16"
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +45,7 @@ def check(file: WebFile, folder: Path) -> bytes:
 @pytest.mark.parametrize("role", ROLES)
 def test_all_that_is_written_is_what_the_records_say(role: str, site: NetworkSite) -> None:
     model, network = site.folder / "model", site.networks[role]
-    assert list(network.programs) == ["fp16", "fp32", "fp16-discrete", "fp32-discrete"]
+    assert list(network.programs) == ["fp16", "fp32", "fp16-discrete", "fp32-discrete", MATRIX_KIND]
     for kind, program in network.programs.items():
         stored = schema.read(StoredProgram, json.loads(check(program.program, model)), "program")
         assert stored.half == kind.startswith("fp16")
@@ -51,6 +54,8 @@ def test_all_that_is_written_is_what_the_records_say(role: str, site: NetworkSit
         assert [shard.sha256 for shard in stored.shards] == [f.sha256 for f in program.shards]
         assert program.memory == sum(stored.buffers)
         assert program.limits == {}
+        uses_matrices = any(ENABLE in pipeline.wgsl for pipeline in stored.pipelines)
+        assert uses_matrices == (kind == MATRIX_KIND) == (program.matrix is not None)
         for shard in program.shards:
             assert shard.file == f"weights/{shard.sha256[:32]}.bin"
             check(shard, model)

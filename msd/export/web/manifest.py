@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from msd.files import schema
+from msd.gpu.gpu import MatrixUnit
 
 FORMAT = 1
 NAME = "web-manifest.json"
@@ -35,13 +36,14 @@ class WebProgram:
 
     `program` is JSON (msd.gpu.store), whose shards are `shards`. `limits`: the least values of WebGPU's
     limits that it needs, by WebGPU's names, where they exceed the standard's defaults. `memory`: the bytes of
-    all its buffers on the GPU.
+    all its buffers on the GPU. `matrix`: the matrix unit that its shaders need, None without.
     """
 
     program: WebFile
     shards: tuple[WebFile, ...]
     limits: dict[str, int]
     memory: int
+    matrix: MatrixUnit | None = field(default=None, metadata=schema.UNLESS_EMPTY)
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,8 @@ class WebNetwork:
     """A network by its role in sd-manifest.json, and the operations of its .tflite file.
 
     `programs` are for the runtime "msd", by kind: a precision, alone or with "-discrete" for GPUs with many
-    processors. `model`, the .tflite file in shards, is for "litert". An `optional` one is fetched when a
-    picture needs it: a ControlNet, or the upscaler.
+    processors, or with a matrix unit's size. `model`, the .tflite file in shards, is for "litert". An
+    `optional` one is fetched when a picture needs it: a ControlNet, or the upscaler.
     """
 
     role: str

@@ -2,6 +2,7 @@
 
     programs/unet.fp16.json              msd.gpu.store's description of the program
     programs/unet.fp16-discrete.json     that of the program for a discrete GPU
+    programs/unet.fp16-16x16x16.json     that of the program for a GPU whose matrix units have that size
     weights/3f0c….bin                    their shards, named after their content
 
 Weights have the same bytes in all programs of a network, so that another one costs only its description.
@@ -19,7 +20,7 @@ from msd.export.web.web_file import web_file
 from msd.files import schema
 from msd.gpu.compile import compile_file
 from msd.gpu.device import BALANCE, MANY
-from msd.gpu.gpu import Gpu
+from msd.gpu.gpu import Gpu, MatrixUnit
 from msd.gpu.program import Program
 from msd.gpu.store import StoredProgram, store_program
 from msd.gpu.switches import Switches
@@ -28,11 +29,15 @@ PROGRAMS, WEIGHTS = "programs", "weights"
 PHONE, DISCRETE = Gpu(), Gpu(enough_workgroups=MANY, balance=BALANCE)
 """What programs are compiled for: how many processors a GPU has, which WebGPU does not tell."""
 
+MATRIX = MatrixUnit(rows=16, columns=16, depth=16, subgroup=32)
+"""NVIDIA's, the only one that was measured."""
+
 KINDS = {
     "fp16": replace(PHONE, half=True),
     "fp32": PHONE,
     "fp16-discrete": replace(DISCRETE, half=True),
     "fp32-discrete": DISCRETE,
+    "fp16-16x16x16": replace(DISCRETE, half=True, subgroups=True, matrix=MATRIX),
 }
 """The programs of a network, and the GPU that each is for."""
 
@@ -81,6 +86,7 @@ def _write(path: Path, role: str, kind: str, folder: Path) -> WebProgram:
         shards=_shards(stored),
         limits=limits(program),
         memory=sum(program.buffers),
+        matrix=KINDS[kind].matrix,
     )
 
 

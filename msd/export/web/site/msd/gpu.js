@@ -1,5 +1,6 @@
 import { BROWSERS } from './browsers.js';
 import { MsdError } from './errors.js';
+import { MATRIX_FEATURES, hasUnit } from './matrices.js';
 
 /**
  * A GPU that the browser offers, as plain data: nothing is open yet.
@@ -11,14 +12,16 @@ import { MsdError } from './errors.js';
  * @property {Record<string, number>} limits
  * @property {'fp16' | 'fp32'} precision fp16 where it has shader-f16
  * @property {string} kind which of the model's programs it runs
- * @property {Record<string, number>} needs the limits beyond WebGPU's defaults that the model's programs need
+ * @property {string} fallback the kind that runs where matrix units are refused; else `kind`
+ * @property {Record<string, number>} needs the limits beyond WebGPU's defaults that these programs need
  * @property {string[]} problems sentences: what keeps the model from running here; empty where nothing does
  */
 
 /**
  * The part of web-manifest.json that says what a model needs.
  *
- * @typedef {Record<string, { limits: Record<string, number> }>} ByKind
+ * @typedef {import('./matrices.js').MatrixUnit} MatrixUnit
+ * @typedef {Record<string, { limits: Record<string, number>, matrix?: MatrixUnit | null }>} ByKind
  * @typedef {{ optional?: boolean | null, programs: ByKind }} Programs
  * @typedef {{ networks: Programs[] }} Needs
  */
@@ -53,12 +56,13 @@ export async function findGpu(manifest, wanted) {
   const precision = wanted ?? (half ? 'fp16' : 'fp32');
   const limits = numbers(adapter.limits);
   const info = infoOf(adapter.info);
-  const kind = kindOf(manifest, precision, info.vendor);
-  const needs = needsOf(manifest, kind, limits);
+  const fallback = kindOf(manifest, precision, info.vendor);
+  const kind = matrixKindOf(manifest, precision, adapter, limits) ?? fallback;
+  const needs = needsOf(manifest, [kind, fallback], limits);
   const problems = shortfalls(limits, needs);
   if (precision === 'fp16' && !half) problems.unshift(NO_HALF);
   const name = [...new Set([info.vendor, info.architecture, info.device])].filter(Boolean).join(' ') || 'GPU';
-  return { name, info, features, limits, precision, kind, needs, problems };
+  return { name, info, features, limits, precision, kind, fallback, needs, problems };
 }
 
 /**
@@ -73,8 +77,9 @@ export async function openDevice(gpu) {
   if (problem) throw new MsdError(gpu.name ? 'too-small' : 'no-webgpu', problem);
   const adapter = await requestAdapter();
   if (!adapter) throw new MsdError('no-webgpu', NO_ADAPTER);
-  /** @type {GPUFeatureName[]} */
-  const requiredFeatures = gpu.precision === 'fp16' ? ['shader-f16'] : [];
+  const half = gpu.precision === 'fp16' ? ['shader-f16'] : [];
+  const features = gpu.kind === gpu.fallback ? half : [...half, ...MATRIX_FEATURES];
+  const requiredFeatures = /** @type {GPUFeatureName[]} */ (features);
   try {
     return await adapter.requestDevice({ requiredFeatures, requiredLimits: gpu.needs });
   } catch (problem) {
@@ -101,7 +106,7 @@ async function requestAdapter() {
  */
 function none(problem) {
   const unknown = { info: {}, features: [], limits: {}, needs: {} };
-  return { ...unknown, name: '', precision: 'fp32', kind: 'fp32', problems: [problem] };
+  return { ...unknown, name: '', precision: 'fp32', kind: 'fp32', fallback: 'fp32', problems: [problem] };
 }
 
 /** @param {GPUAdapterInfo | undefined} info */
@@ -136,19 +141,35 @@ function kindOf(manifest, precision, vendor) {
 }
 
 /**
+ * Returns the kind of programs that all networks have for a matrix unit of the adapter, within its limits.
+ *
+ * @param {Needs | undefined} manifest
+ * @param {string} precision
+ * @param {GPUAdapter} adapter
+ * @param {Record<string, number>} limits
+ */
+function matrixKindOf(manifest, precision, adapter, limits) {
+  const networks = manifest?.networks ?? [];
+  const kinds = Object.keys(networks[0]?.programs ?? {}).filter((kind) => kind.startsWith(`${precision}-`));
+  return kinds
+    .filter((kind) => networks.every(({ programs }) => hasUnit(adapter, programs[kind]?.matrix)))
+    .find((kind) => !shortfalls(limits, needsOf(manifest, [kind], limits)).length);
+}
+
+/**
  * Returns what the model needs, and those optional networks that the limits suffice for.
  *
  * @param {Needs | undefined} manifest
- * @param {string} kind of programs
+ * @param {string[]} kinds of programs
  * @param {Record<string, number>} limits
  */
-function needsOf(manifest, kind, limits) {
+function needsOf(manifest, kinds, limits) {
   /** @type {Record<string, number>} */
   const needs = {};
   for (const { optional, programs } of manifest?.networks ?? []) {
-    const own = programs[kind]?.limits ?? {};
-    if (optional && shortfalls(limits, own).length) continue;
-    for (const [name, least] of Object.entries(own)) {
+    const own = kinds.map((kind) => programs[kind]?.limits ?? {});
+    if (optional && own.some((each) => shortfalls(limits, each).length)) continue;
+    for (const [name, least] of own.flatMap(Object.entries)) {
       needs[name] = Math.max(needs[name] ?? 0, least);
     }
   }

@@ -236,21 +236,49 @@ export class Model {
   }
 
   /**
+   * Opens a network's program; where the browser refuses matrix units, which are an experiment, the one
+   * without.
+   *
    * @param {WebNetwork} network
    * @param {AbortSignal} [signal]
    */
   async #openProgram(network, signal) {
-    const compiled = network.programs[this.#gpu.kind];
-    const what = `${this.#gpu.kind} program of ${network.role}`;
-    if (!compiled) throw new MsdError('bad-manifest', `The page has no ${what}.`);
+    const { kind, fallback } = this.#gpu;
+    try {
+      return await this.#openKind(kind, network, signal);
+    } catch (problem) {
+      if (kind === fallback || !(problem instanceof MsdError && problem.code === 'failed')) throw problem;
+      this.#gpu = { ...this.#gpu, kind: fallback };
+      return this.#openKind(fallback, network, signal);
+    }
+  }
+
+  /**
+   * @param {string} kind
+   * @param {WebNetwork} network
+   * @param {AbortSignal} [signal]
+   */
+  async #openKind(kind, network, signal) {
+    const compiled = network.programs[kind];
+    if (!compiled) throw new MsdError('bad-manifest', `The page has no ${kind} program of ${network.role}.`);
     const { program, shards } = compiled;
+    await this.#store.fetch(networkFiles(network, kind), this.#base, { signal });
     const description = JSON.parse(new TextDecoder().decode(await this.#store.read(program)));
-    const device = await (this.#device ??= openDevice(this.#gpu));
+    const device = await this.#opened();
     checkCancelled(signal);
     // The store has compared what it reads with the same hashes.
     const verified = shards.every(({ sha256 }, i) => description.shards?.[i]?.sha256 === sha256);
     const read = (/** @type {number} */ index) => this.#store.read(shards[index]);
     return openProgram(device, description, read, signal, verified);
+  }
+
+  /** Returns the device, which is opened once; one that could not be opened is tried again. */
+  #opened() {
+    const device = (this.#device ??= openDevice(this.#gpu));
+    device.catch(() => {
+      if (this.#device === device) this.#device = null;
+    });
+    return device;
   }
 
   /** @param {WebNetwork} network */

@@ -17,16 +17,24 @@ const FORMAT = 1;
  */
 
 /**
+ * The product of matrices that `subgroup` threads compute at once, of f16 operands with f32 sums: `rows` x
+ * `depth` by `depth` x `columns`.
+ *
+ * @typedef {{ rows: number, columns: number, depth: number, subgroup: number }} MatrixUnit
+ */
+
+/**
  * A network compiled for one kind of GPU: its program, JSON, and the shards of its weights.
  *
  * `limits` are the least values of WebGPU's limits, by WebGPU's names, where they exceed the standard's
- * defaults; `memory` are the bytes of all its buffers on the GPU.
+ * defaults; `memory` are the bytes of all its buffers on the GPU; `matrix` is the unit that its shaders need.
  *
  * @typedef {object} WebProgram
  * @property {WebFile} program
  * @property {WebFile[]} shards
  * @property {Record<string, number>} limits
  * @property {number} memory
+ * @property {MatrixUnit | null} [matrix]
  */
 
 /**
@@ -50,7 +58,7 @@ const FORMAT = 1;
  * @property {string} role
  * @property {number} operations
  * @property {boolean | null} [optional]
- * @property {Record<string, WebProgram>} programs by kind: 'fp16', 'fp32', 'fp16-discrete', 'fp32-discrete'
+ * @property {Record<string, WebProgram>} programs by kind: a precision, alone or with what else it is for
  * @property {WebFile[]} model
  * @property {ExpectedOutputs | null} [expected]
  */
@@ -83,7 +91,14 @@ const FORMAT = 1;
  * @property {LiteRtJs | null} [litert]
  */
 
-const PROGRAM = { program: webFile, shards: list(webFile), limits: record(integer), memory: integer };
+const MATRIX = { rows: integer, columns: integer, depth: integer, subgroup: integer };
+const PROGRAM = {
+  program: webFile,
+  shards: list(webFile),
+  limits: record(integer),
+  memory: integer,
+  matrix: nullable(MATRIX),
+};
 const EXPECTED = { seed: integer, tokens: integer, outputs: record(webFile), end: nullable(integer) };
 
 const MANIFEST = {
