@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from msd.cli import options
-from msd.cli.plain import say
 from msd.conversion.options import ConversionOptions, Option
 from msd.conversion.options import options as stated_options
 
@@ -25,19 +24,6 @@ TYPES: dict[str, Any] = {
     "vae": options.NamedPath(path_type=Path),
 }
 """The types on the command line of what is more than a text, a number or a path."""
-
-
-def _recipe(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Return the name or file; `list` shows the recipes that come with msd, and exits."""
-    if value != "list":
-        return value
-    from msd.compress.encoding.recipe import DEFAULT, find_recipe, shipped
-
-    for name in sorted(shipped(), key=lambda name: name != DEFAULT):
-        recipe = find_recipe(name)
-        say(f"{name}{' (the default)' if name == DEFAULT else ''}: {recipe.use}")
-        say(f"    {recipe.description}")
-    ctx.exit()
 
 
 def _loras(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> list[Any]:
@@ -71,7 +57,6 @@ def model_options(besides: Collection[str]) -> tuple[str, ...]:
 
 
 CALLBACKS: dict[str, Parse] = {
-    "recipe": _recipe,
     "lora": _loras,
     "embeddings": _inversions,
     "controlnets": _controlnets,

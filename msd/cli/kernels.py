@@ -64,7 +64,11 @@ Examples:
 )
 @click.option("--ablation", is_flag=True, help="Measure what each optimisation saves, in turn.")
 @click.option(
-    "--device", default="adreno-740", show_default=True, help="The device that --ablation counts for too."
+    "--device",
+    default="adreno-740",
+    metavar="NAME|FILE",
+    show_default=True,
+    help="The device that --ablation counts for too.",
 )
 @click.option(
     "--winograd", is_flag=True, help="Measure the 3x3 convolutions in each of Winograd's tile sizes."
