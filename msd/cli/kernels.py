@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
-from msd.cli import options
+from msd.cli import completion, options
 from msd.cli.backend_choice import say_adapter
 from msd.cli.command import Command, Failure, console
 from msd.cli.options import FILE, NamedPath
@@ -67,6 +67,7 @@ Examples:
     "--device",
     default="adreno-740",
     metavar="NAME|FILE",
+    shell_complete=completion.completes(completion.devices),
     show_default=True,
     help="The device that --ablation counts for too.",
 )

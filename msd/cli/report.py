@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from msd.cli import options
+from msd.cli import completion, options
 from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE
 from msd.cli.plain import plain_json, say
@@ -21,8 +21,6 @@ from msd.cli.report_run import Findings, ReportRequest, collect_findings
 from msd.cli.stopped import shown_if_stopped
 from msd.files.targets import require_writable
 from msd.graph.prediction import registry
-from msd.graph.prediction.device import phone_names
-from msd.graph.prediction.device import shipped as devices
 
 if TYPE_CHECKING:
     from msd.measure.judging.browser import BrowserVerdict
@@ -54,13 +52,14 @@ Examples:
     callback=words(tuple(registry.delegates())),
     default="litert-gpu",
     metavar="NAME,…",
+    shell_complete=completion.completes_several(registry.delegates),
     show_default=True,
     help="Predict for these, with a comma between two: "
     f"{', '.join(f'{d.name} ({d.title})' for d in registry.delegates().values())}.",
 )
 @click.option(
     "--device",
-    shell_complete=options.completes(lambda: [*devices(), *phone_names()]),
+    shell_complete=completion.completes(completion.devices),
     default="adreno-740",
     metavar="NAME|FILE",
     show_default=True,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from msd.cli import options
+from msd.cli.completion import completes_several
 from msd.cli.report_files import Shapes
 from msd.files.wording import listed
 
@@ -34,6 +35,7 @@ fail_on_option = click.option(
     default=",".join(DEFAULT_CONDITIONS),
     show_default=True,
     metavar="WORD,…",
+    shell_complete=completes_several(lambda: CONDITIONS),
     help=f"End with exit code 3 on any of these: {listed(CONDITIONS, 'or')}.",
 )
 
