@@ -36,7 +36,7 @@ def test_typescript_declares_the_library_by_its_jsdoc(tmp_path: Path) -> None:
     assert tsc(copied(SITE, tmp_path), PAGE, *DECLARE, "--outDir", str(tmp_path / "types")) == ""
     declared = {path.name: path.read_text("utf-8") for path in (tmp_path / "types").rglob("*.d.ts")}
     assert {path.stem for path in LIBRARY.glob("*.js")} <= {name.removesuffix(".d.ts") for name in declared}
-    assert declared["noise.d.ts"].count("export function") == 3
+    assert declared["noise.d.ts"].count(" function ") == 3
     assert "generate(request: Wishes & Watch)" in declared["model.d.ts"]
 
 
@@ -48,9 +48,10 @@ def test_the_declarations_are_right_in_a_program_that_checks_them(tmp_path: Path
         path.unlink()
     (folder / "types/msd").rename(folder / "site/msd/declared")
     settings = json.loads((folder / PAGE).read_text("utf-8")) | {"include": ["site/**/*.ts"]}
+    settings["compilerOptions"] |= {"skipLibCheck": False, "types": []}  # TypeScript 7 knows WebGPU
     (folder / PAGE).write_text(json.dumps(settings))
     mine = folder / "site/msd/mine.ts"
     mine.write_text(MINE)
-    assert tsc(folder, PAGE, "--skipLibCheck", "false") == ""
+    assert tsc(folder, PAGE) == ""
     mine.write_text(MINE.replace("'seven'", "['seven']"))
     assert "error TS2322: Type 'string[]' is not assignable to type 'string'" in tsc(folder, PAGE)
