@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -39,6 +40,31 @@ def test_the_examples_of_the_page_run(
     assert verdict.delegated == verdict.operations == bundle.component("text_encoder").operations
     assert verdict.psnr > 60
     assert "2015 of 2015" in capsys.readouterr().out.replace("litert-gpu ", "")
+
+
+def test_a_type_checker_reads_the_types(tmp_path: Path) -> None:
+    """Of the installed package, which the file py.typed says; without it all of msd is Any."""
+    examples = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    shown = ("bundle", "unet", "image.pixels", "report", "verdict.psnr")
+    path = tmp_path / "examples.py"
+    path.write_text("".join([*examples, *(f"reveal_type({name})\n" for name in shown)]), "utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), path.name]
+    found = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(PAGE.parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    assert found.returncode == 0, found.stdout
+    types = re.findall(r'Revealed type is "([\w.]+)', found.stdout)
+    assert types == [
+        "msd.bundle.Bundle",
+        "msd.bundle.ConvertedFile",
+        "numpy.ndarray",
+        "msd.measure.report.report.FileReport",
+        "float",
+    ]
 
 
 def test_only_the_listed_names_are_public() -> None:

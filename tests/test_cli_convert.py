@@ -354,6 +354,16 @@ def test_recipes_are_listed() -> None:
     assert "int8 with a scale for each channel" in result.stdout
 
 
+@pytest.mark.parametrize("options", [("--json", "--recipe", "list"), ("--recipe", "list", "--json")])
+def test_recipes_are_listed_as_json(options: tuple[str, ...]) -> None:
+    result = run(*options)
+    recipes = json.loads(result.stdout)
+    assert (result.exit_code, recipes[0]["name"]) == (0, "gpu-w8")
+    assert sorted(each["name"] for each in recipes) == shipped()
+    assert recipes[0]["description"].startswith("int8 with a scale for each channel")
+    assert all(each["use"] for each in recipes)
+
+
 def test_a_recipe_of_one_s_own(source: Path, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('without = ["clip_gelu"]\n[[line]]\nstore = "int8"\nname = "mid_block.*"\n')

@@ -53,4 +53,6 @@ def test_a_wheel_has_the_pages_and_none_of_the_results(tmp_path: Path) -> None:
         names = file.namelist()
     inside = {name.removeprefix("msd/docs/") for name in names if name.startswith("msd/docs/")}
     assert inside == {f"{name}.md" for name in pages()}
-    assert {"msd/configs/phones.toml", "msd/cli/docs.py", "graph_rewrites/__init__.py"} <= {*names}
+    assert {"msd/configs/phones.toml", "msd/py.typed", "msd/cli/docs.py", "graph_rewrites/__init__.py"} <= {
+        *names
+    }

@@ -152,8 +152,8 @@ def test_other_apps_files_are_told_to_programs(folder: Path, tmp_path: Path) -> 
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)
     assert (said["output"], said["model"]) == (str(out), open_bundle(folder).model_hash)
-    assert {"unet.tflite", "vae_decoder.tflite"} < {*said["files"]}
-    assert all((out / "SDModels" / name).is_file() for name in said["files"])
+    assert {"SDModels/unet.tflite", "SDModels/vae_decoder.tflite"} < {*said["files"]}
+    assert all((out / name).is_file() for name in said["files"])
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,8 @@ def test_what_is_near_nothing_gets_no_guess() -> None:
 
 @pytest.mark.parametrize("phone", phones(), ids=lambda phone: phone.name)
 def test_a_phone_is_its_gpu(phone: Any) -> None:
-    assert find_device(phone.name) == find_device(phone.name.upper()) == find_device(phone.device)
+    same = (phone.name.upper(), phone.name.replace(" ", "-"), phone.device)
+    assert {find_device(name) for name in (phone.name, *same)} == {find_device(phone.name)}
     assert phone.source
     assert phone.gpu
 
@@ -88,7 +89,16 @@ COMPLETED = {
     ("msd", "msd convert --recipe gpu-m"): {"gpu-mixed"},
     ("msd-convert", "msd-convert --device mali"): {"mali-bifrost", "mali-valhall"},
     ("msd-convert", "msd-convert --spelling litert-h"): {"litert-h100"},
+    ("msd-convert", "msd-convert --without clip_m"): {"clip_mask"},
     ("delegation-report", "delegation-report --device apple"): {"apple"},
+    ("delegation-report", "delegation-report --device pixel"): {"Pixel-9", "Pixel-9-Pro"},
+    ("delegation-report", "delegation-report --delegate tf"): {"tflite-gpu"},
+    ("delegation-report", "delegation-report --fail-on run,wrong,w"): {"run,wrong,worse"},
+    ("msd", "msd kernels x --device apple"): {"apple"},
+    ("msd", "msd compare x y --scheduler-b euler-"): {"euler-a"},
+    ("msd", "msd sensitivity --candidate gpu-m"): {"gpu-mixed"},
+    ("msd", "msd distill x --recover gpu-w8-"): {"gpu-w8-pruned"},
+    ("msd", "msd regress d"): {"demo"},
 }
 
 

@@ -106,6 +106,19 @@ def test_the_wrapper_fetches_the_gradle_that_the_plugin_needs(android_projects: 
     assert properties["distributionSha256Sum"] in said
 
 
+@pytest.mark.parametrize("delivery", ["assets", "asset-pack"])
+def test_the_readme_tells_to_push_only_a_model_that_the_app_lacks(
+    delivery: str, android_projects: Projects
+) -> None:
+    said = (android_projects.folder / delivery / "README.md").read_text()
+    included = delivery == "assets"
+    assert (
+        "4. The model is a part of the app: there is nothing to push or to fetch.\n5. " in said
+    ) == included
+    assert ("4. `./install-to-device.sh` pushes the model" in said) != included
+    assert ("`msd export-android --delivery assets`" in said) != included
+
+
 def test_debug_and_release_can_both_be_installed_and_the_script_pushes_into_debug(
     android_projects: Projects,
 ) -> None:

@@ -34,6 +34,11 @@ def test_a_saved_picture_has_its_pixels_and_metadata(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
 
 
+def test_a_notebook_shows_the_file(tmp_path: Path) -> None:
+    save_image(picture(), tmp_path / "a.png")
+    assert picture()._repr_png_() == (tmp_path / "a.png").read_bytes()
+
+
 def test_refuses_to_replace_a_picture_unless_forced(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(b"mine")

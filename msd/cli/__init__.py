@@ -37,8 +37,8 @@ COMMANDS = {
     ),
     "serve": ("msd.cli.serve:serve", "Show an exported page on this machine."),
     "export-files": ("msd.cli.export:export_files", "Write the files for an app of yours, without code."),
-    "docs": ("msd.cli.docs:docs", "Print a page of the documentation."),
     "export-ios": ("msd.cli.export:export_files", "The same as export-files."),
+    "docs": ("msd.cli.docs:docs", "Print a page of the documentation."),
 }
 
 

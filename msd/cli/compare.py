@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from msd.bounds import MOST_GUIDANCE, MOST_PROMPTS
-from msd.cli import options
+from msd.cli import completion, options
 from msd.cli.backend_choice import generating_backend, say_adapter
 from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE, FOLDER
@@ -57,6 +57,7 @@ def _side(letter: str) -> Callable[[Any], Any]:
             f"--scheduler-{letter}",
             callback=options.known_scheduler,
             metavar="NAME[+SCALE]",
+            shell_complete=completion.completes(completion.schedulers),
             help=f"Scheduler of {of}, as in msd generate.  [default: {own}]",
         ),
     )

@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from msd.cli import options
-from msd.cli.plain import say
+from msd.cli import completion, options
 from msd.conversion.options import ConversionOptions, Option
 from msd.conversion.options import options as stated_options
 
@@ -25,19 +24,6 @@ TYPES: dict[str, Any] = {
     "vae": options.NamedPath(path_type=Path),
 }
 """The types on the command line of what is more than a text, a number or a path."""
-
-
-def _recipe(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Return the name or file; `list` shows the recipes that come with msd, and exits."""
-    if value != "list":
-        return value
-    from msd.compress.encoding.recipe import DEFAULT, find_recipe, shipped
-
-    for name in sorted(shipped(), key=lambda name: name != DEFAULT):
-        recipe = find_recipe(name)
-        say(f"{name}{' (the default)' if name == DEFAULT else ''}: {recipe.use}")
-        say(f"    {recipe.description}")
-    ctx.exit()
 
 
 def _loras(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> list[Any]:
@@ -71,7 +57,6 @@ def model_options(besides: Collection[str]) -> tuple[str, ...]:
 
 
 CALLBACKS: dict[str, Parse] = {
-    "recipe": _recipe,
     "lora": _loras,
     "embeddings": _inversions,
     "controlnets": _controlnets,
@@ -79,36 +64,13 @@ CALLBACKS: dict[str, Parse] = {
 """What reads a value further, or refuses it."""
 
 
-def _devices() -> list[str]:
-    from msd.graph.prediction.device import phone_names, shipped
-
-    return [*shipped(), *phone_names()]
-
-
-def _recipes() -> list[str]:
-    from msd.compress.encoding.recipe import shipped
-
-    return ["list", *shipped()]
-
-
-def _spellings() -> list[str]:
-    from msd.graph.rewrite.spelling import shipped
-
-    return shipped()
-
-
-def _interfaces() -> list[str]:
-    from msd.conversion.client_interface import shipped
-
-    return shipped()
-
-
 COMPLETIONS: dict[str, Callable[[], Iterable[str]]] = {
-    "recipe": _recipes,
-    "device": _devices,
-    "spelling": _spellings,
-    "interface": _interfaces,
-    "scheduler": options.schedulers,
+    "recipe": completion.listed_recipes,
+    "device": completion.devices,
+    "spelling": completion.spellings,
+    "interface": completion.interfaces,
+    "scheduler": completion.schedulers,
+    "without": completion.rewrites,
 }
 """The names that a shell completes."""
 
@@ -119,17 +81,14 @@ def _click_option(name: str, default: Any, stated: Option) -> Any:
     metavar = stated.metavar or ("NAME|FILE" if stated.value.words.startswith("a name or") else None)
     settings: dict[str, Any] = {"help": _help(stated, default), "callback": CALLBACKS.get(name)}
     if name in COMPLETIONS:
-        settings["shell_complete"] = options.completes(COMPLETIONS[name])
+        settings["shell_complete"] = completion.completes(COMPLETIONS[name])
     if stated.value.kind == "flag":
         return click.option(flag, name, flag_value=not default, default=default, **settings)
     if isinstance(default, tuple):
         settings["multiple"] = True
     elif default is not None:
         settings |= {"default": default, "show_default": True}
-    is_eager = name == "recipe"
-    return click.option(
-        flag, name, type=TYPES.get(name, _type(stated)), metavar=metavar, is_eager=is_eager, **settings
-    )
+    return click.option(flag, name, type=TYPES.get(name, _type(stated)), metavar=metavar, **settings)
 
 
 def _help(stated: Option, default: Any) -> str:

@@ -55,9 +55,9 @@ def convert(
 ) -> None:
     """Convert the checkpoint SOURCE for the GPU of a phone.
 
-    SOURCE is a folder in diffusers layout, one .safetensors or .ckpt file of Stable Diffusion 1.x or 2.x, a
-    folder with keras-cv's .h5 files, or an id on Hugging Face, whose files are then downloaded. Nothing in a
-    pickle is executed. Without SOURCE, the demo checkpoint that comes with msd is converted.
+    SOURCE is a folder in diffusers layout, one .safetensors or .ckpt file of Stable Diffusion 1.x, 2.x or XL,
+    a folder with keras-cv's .h5 files, or an id on Hugging Face, whose files are then downloaded. Nothing in
+    a pickle is executed. Without SOURCE, the demo checkpoint that comes with msd is converted.
 
     \b
     Examples:
@@ -74,6 +74,9 @@ def convert(
     from msd.conversion.choices import conversion_settings
     from msd.conversion.source import find_source
 
+    if given["recipe"] == "list":
+        _print_recipes(as_json)
+        return
     _refuse(given["sizes"], prune_report, dry_run, force)
     settings = conversion_settings(graph_rewrites.load(), **given, force=force)
     to_write = None if dry_run else _required(output)
@@ -93,6 +96,20 @@ def convert(
     if prune_report:
         save_report(manifest, prune_report, force)
     _print_result(manifest, to_write, converted, explain, as_json)
+
+
+def _print_recipes(as_json: bool) -> None:
+    """Print the recipes that come with msd, the default first, and what each is for."""
+    from msd.compress.encoding.recipe import DEFAULT, find_recipe, shipped
+
+    recipes = [find_recipe(name) for name in sorted(shipped(), key=lambda name: name != DEFAULT)]
+    if as_json:
+        facts = [{"name": each.name, "use": each.use, "description": each.description} for each in recipes]
+        say_json(json.dumps(facts, indent=2, ensure_ascii=False))
+        return
+    for recipe in recipes:
+        say(f"{recipe.name}{' (the default)' if recipe.name == DEFAULT else ''}: {recipe.use}")
+        say(f"    {recipe.description}")
 
 
 def _refuse(sizes: Sequence[Any], prune_report: Path | None, dry_run: bool, force: bool) -> None:

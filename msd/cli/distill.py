@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from msd.bounds import MOST_GUIDANCE
-from msd.cli import options
+from msd.cli import completion, options
 from msd.cli.command import Command, Failure
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import say, say_json
@@ -113,6 +113,7 @@ _training = options.gathered(
 @click.option(
     "--recover",
     metavar="RECIPE|REPORT",
+    shell_complete=completion.completes(completion.recipes),
     help="Prune and round the U-Net as msd-convert does with a recipe, or as a prune report (.json) says, and"
     " train the compressed U-Net to match the original one's outputs.",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from msd.cli.command import Command
-from msd.cli.options import completes
+from msd.cli.completion import completes
 from msd.cli.plain import plain_lines, say
 from msd.files.configs import PACKAGE
 from msd.files.nearest import nearest

@@ -110,7 +110,7 @@ def export_files(request: ExportRequest, as_json: bool) -> None:
     for why in refusals.values():
         say(f"warning: {why}", err=True)
     if as_json:
-        files = [file.name for file in manifest.files]
+        files = [f"{export.MODELS}/{file.name}" for file in manifest.files]
         say_json(json.dumps({"output": str(output), "model": manifest.model, "files": files}))
         return
     say_unknown_licence(manifest.weights.licence, "into README.md")

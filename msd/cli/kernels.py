@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
-from msd.cli import options
+from msd.cli import completion, options
 from msd.cli.backend_choice import say_adapter
 from msd.cli.command import Command, Failure, console
 from msd.cli.options import FILE, NamedPath
@@ -64,7 +64,12 @@ Examples:
 )
 @click.option("--ablation", is_flag=True, help="Measure what each optimisation saves, in turn.")
 @click.option(
-    "--device", default="adreno-740", show_default=True, help="The device that --ablation counts for too."
+    "--device",
+    default="adreno-740",
+    metavar="NAME|FILE",
+    shell_complete=completion.completes(completion.devices),
+    show_default=True,
+    help="The device that --ablation counts for too.",
 )
 @click.option(
     "--winograd", is_flag=True, help="Measure the 3x3 convolutions in each of Winograd's tile sizes."

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from msd.bounds import MOST_GUIDANCE, MOST_SEED, MOST_STEPS, MOST_THREADS
+from msd.cli import completion
 from msd.errors import BadConfig
 from msd.models.families import component_names, file_names, optional_names
 from msd.models.families.control import PREFIX
@@ -228,28 +228,11 @@ def scheduler() -> Callable[[Decorated], Decorated]:
         "--scheduler",
         callback=known_scheduler,
         metavar="NAME[+SCALE]",
-        shell_complete=completes(schedulers),
+        shell_complete=completion.completes(completion.schedulers),
         help="ddim, ddpm, deis, dpm++, dpm++-2s, dpm++-sde, dpm2, dpm2-a, euler, euler-a, heun, lcm, lms,"
         " pndm, tcd or unipc, some with sigmas: +karras, +exponential, +beta or +lu."
         "  [default: the checkpoint's own]",
     )
-
-
-def schedulers() -> Iterable[str]:
-    """Return the names of all schedulers."""
-    from msd.run.runtime.scheduler import SCHEDULERS
-
-    return SCHEDULERS
-
-
-def completes(names: Callable[[], Iterable[str]]) -> Callable[..., list[CompletionItem]]:
-    """Return what completes a value in a shell: one of `names`, or the name of a file."""
-
-    def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        found = [CompletionItem(name) for name in names() if name.startswith(incomplete)]
-        return found or [CompletionItem(incomplete, type="file")]
-
-    return complete
 
 
 def steps(help: str) -> Callable[[Decorated], Decorated]:

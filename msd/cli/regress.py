@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from msd.cli import options
+from msd.cli import completion, options
 from msd.cli.backend_choice import generating_backend, say_adapter
 from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE, FOLDER
@@ -39,7 +39,7 @@ Examples:
 
 
 @click.command(cls=Command, epilog=EXAMPLE)
-@click.argument("suite", metavar="SUITE")
+@click.argument("suite", metavar="SUITE", shell_complete=completion.completes(completion.suites))
 @click.argument("bundle", type=FOLDER)
 @click.option("--goldens", type=FOLDER, help="The golden images.  [default: beside SUITE, without its .toml]")
 @click.option("-o", "--output", type=FOLDER, help="Write index.html, result.json and the new images here.")

@@ -11,18 +11,16 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from msd.cli import options
+from msd.cli import completion, options
 from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE
 from msd.cli.plain import plain_json, say
 from msd.cli.report_files import Files, Shapes, files_of
-from msd.cli.report_options import parts, refuse_useless, shapes_by_name, words
+from msd.cli.report_options import fail_on_option, parts, refuse_useless, shapes_by_name, words
 from msd.cli.report_run import Findings, ReportRequest, collect_findings
 from msd.cli.stopped import shown_if_stopped
 from msd.files.targets import require_writable
 from msd.graph.prediction import registry
-from msd.graph.prediction.device import phone_names
-from msd.graph.prediction.device import shipped as devices
 
 if TYPE_CHECKING:
     from msd.measure.judging.browser import BrowserVerdict
@@ -32,9 +30,6 @@ if TYPE_CHECKING:
 
 WIDTH = 120
 """The columns to print without a terminal."""
-
-CONDITIONS = ("rejected", "wrong", "unknown", "reported", "note", "run", "disagreement", "worse", "audit")
-DEFAULT_CONDITIONS = ("rejected", "wrong", "unknown", "run", "audit")
 
 EXAMPLE = """\b
 Examples:
@@ -56,14 +51,17 @@ Examples:
     "delegates",
     callback=words(tuple(registry.delegates())),
     default="litert-gpu",
+    metavar="NAME,…",
+    shell_complete=completion.completes_several(registry.delegates),
     show_default=True,
     help="Predict for these, with a comma between two: "
     f"{', '.join(f'{d.name} ({d.title})' for d in registry.delegates().values())}.",
 )
 @click.option(
     "--device",
-    shell_complete=options.completes(lambda: [*devices(), *phone_names()]),
+    shell_complete=completion.completes(completion.devices),
     default="adreno-740",
+    metavar="NAME|FILE",
     show_default=True,
     help="Apply the limits of this GPU: a name, a phone such as 'Pixel 9', or a TOML file.",
 )
@@ -102,17 +100,12 @@ Examples:
     type=click.Choice(["table", "json", "markdown", "html", "model-explorer"]),
     default="table",
     show_default=True,
+    help="How to write the report.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("-o", "--output", type=FILE, help="Write to this file.")
 @options.force("Replace the output file.")
-@click.option(
-    "--fail-on",
-    callback=words(CONDITIONS),
-    default=",".join(DEFAULT_CONDITIONS),
-    show_default=True,
-    help="Findings that end with exit code 3.",
-)
+@fail_on_option
 @click.option(
     "--diff",
     "before",

@@ -7,8 +7,12 @@ from collections.abc import Callable, Sequence
 import click
 
 from msd.cli import options
+from msd.cli.completion import completes_several
 from msd.cli.report_files import Shapes
+from msd.files.wording import listed
 
+CONDITIONS = ("rejected", "wrong", "unknown", "reported", "note", "run", "disagreement", "worse", "audit")
+DEFAULT_CONDITIONS = ("rejected", "wrong", "unknown", "run", "audit")
 OF_A_RUN = ("precision", "timeout", "memory", "pieces")
 """The parameters that say how the real delegate runs."""
 
@@ -23,6 +27,17 @@ def words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, str
         return words
 
     return read
+
+
+fail_on_option = click.option(
+    "--fail-on",
+    callback=words(CONDITIONS),
+    default=",".join(DEFAULT_CONDITIONS),
+    show_default=True,
+    metavar="WORD,…",
+    shell_complete=completes_several(lambda: CONDITIONS),
+    help=f"End with exit code 3 on any of these: {listed(CONDITIONS, 'or')}.",
+)
 
 
 def refuse_useless(run: bool, measured: bool, writes: bool) -> None:

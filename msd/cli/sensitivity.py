@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
-from msd.cli import options
+from msd.cli import completion, options
 from msd.cli.blocks import WIDTH, decibels
 from msd.cli.command import CHECK_FAILED, Command, command_line, console
 from msd.cli.options import FILE
@@ -72,6 +72,7 @@ def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     multiple=True,
     required=True,
     metavar="RECIPE[:ALGORITHM]",
+    shell_complete=completion.completes(completion.recipes),
     help="A recipe that stores all weights alike, and may prune, maybe with another algorithm, as in"
     " gpu-w4:gptq; may be repeated. float32 is always one.",
 )

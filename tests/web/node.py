@@ -16,7 +16,7 @@ from tests.shared import exclusive
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "msd/export/web/site"
 CACHE = ROOT / "build/web"
-PACKAGES = "typescript@5.9.3", "@webgpu/types@0.1.66", "axe-core@4.11.0"
+PACKAGES = "typescript@7.0.2", "@webgpu/types@0.1.66", "axe-core@4.11.0"
 NEEDS = "the page's modules are tested with Node.js and npm; on Debian 12: apt-get install npm"
 
 

@@ -88,3 +88,20 @@ def test_the_tables_of_other_pages_keep_their_titles_in_a_narrow_window(name: st
             assert tab.evaluate("document.documentElement.scrollWidth") <= width
         assert tab.evaluate(UNLABELLED) == []
         assert tab.locator("td:visible").count() > 5
+
+
+def test_pages_print_dark_on_white_with_their_bars_and_without_what_only_a_screen_can_do(page: Path) -> None:
+    """A printer leaves out backgrounds, such as bars and swatches, that do not ask for it."""
+    measured = kernels.to_html(kernel_reports.report(70))
+    with launched(webgpu=False) as browser:
+        for text in (page.read_text("utf-8"), measured, images.to_html(regression())):
+            tab = browser.new_page(color_scheme="dark")
+            tab.set_content(text)
+            hints = tab.locator(".sorts, .says")
+            shown = "hints => hints.filter((hint) => hint.checkVisibility()).length"
+            assert hints.evaluate_all(shown) == hints.count()
+            tab.emulate_media(media="print")
+            assert hints.evaluate_all(shown) == 0
+            style = "getComputedStyle(document.querySelector('.bar, .swatch, .card, img')).printColorAdjust"
+            assert tab.evaluate(style) == "exact"
+            assert tab.evaluate("getComputedStyle(document.body).color") == "rgb(29, 37, 48)"

@@ -297,7 +297,7 @@ def test_a_model_that_cannot_be_looked_at_is_looked_at_again(browser: Browser, s
         page = visited.page
         page.wait_for_selector(f"{PROBLEM} h2:text-is('The server cannot be reached')")
         page.fill("#prompt", PROMPT)
-        assert page.inner_text("#form-note") == "The model could not be looked at."
+        assert page.inner_text("#form-note") == "The description of the model could not be read."
         site.change(fail={})
         page.click(f"{PROBLEM} button")
         page.wait_for_selector(READY)

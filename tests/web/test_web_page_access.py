@@ -19,6 +19,9 @@ TOTAL = {"total": 1_280_000_000}
 IMAGE = {"required": False, "inpaints": False, "strengths": STRENGTHS}
 SCREENS = {"phone": {"width": 360, "height": 740}, "desk": {"width": 1280, "height": 800}}
 FIRST_PAINT_BYTES = 100_000
+CUT = """[...document.querySelectorAll('button')].filter((each) => each.scrollWidth > each.clientWidth)
+    .map((each) => each.textContent)"""
+"""Buttons that are narrower than their text."""
 
 
 @pytest.fixture
@@ -67,6 +70,21 @@ def fetching(page: Page, site: StandInSite) -> None:
     site.change(hold="fetching 412000000")
     page.click("#fetch")
     page.wait_for_selector("#checks-report p:has-text('412')")
+
+
+def rest(page: Page, site: StandInSite) -> None:
+    """Show a model of which a part has been fetched."""
+    page.wait_for_selector(READY)
+    site.change_inspection(bytes={**TOTAL, "there": 12_000_000})
+    page.reload()
+    page.wait_for_selector("#fetch:has-text('1,268 MB')")
+
+
+def typed(page: Page, site: StandInSite) -> None:
+    """Show a form whose prompts have a word that no line holds."""
+    page.wait_for_selector(READY)
+    for field in ("#prompt", "#negative-prompt"):
+        page.fill(field, "w" * 200)
 
 
 def ready(page: Page, site: StandInSite) -> None:
@@ -127,7 +145,19 @@ def asked(page: Page, site: StandInSite) -> None:
 
 
 STATES: list[Callable[[Page, StandInSite], None]] = [
-    *(before, blocked, fetching, ready, painting, optional, generating, done, failed, measured, asked)
+    before,
+    blocked,
+    fetching,
+    rest,
+    ready,
+    typed,
+    painting,
+    optional,
+    generating,
+    done,
+    failed,
+    measured,
+    asked,
 ]
 
 
@@ -154,6 +184,7 @@ def test_every_state_fits_every_screen_and_axe_finds_nothing(
         page.screenshot(path=tmp_path / f"{state.__name__}-{screen}-{scheme}.png", full_page=True)
         widths = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert widths == [SCREENS[screen]["width"]] * 2
+        assert page.evaluate(CUT) == []
         page.evaluate(axe)
         found = page.evaluate("async () => (await axe.run()).violations")
         assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []

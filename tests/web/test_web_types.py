@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,11 @@ from tests.web.node import SITE
 from tests.web.typescript import DECLARE, PAGE, WORKER, copied, tsc
 
 LIBRARY = SITE / "msd"
+MINE = """import { openModel } from './declared/index.js';
+const model = await openModel(new URL('model/', self.location.href));
+const picture = await model.generate({ prompt: 'seven', onProgress: (progress) => progress.stage });
+export const blob: Blob = await picture.png();
+"""
 
 
 @pytest.mark.parametrize("config", [PAGE, WORKER])
@@ -30,5 +36,22 @@ def test_typescript_declares_the_library_by_its_jsdoc(tmp_path: Path) -> None:
     assert tsc(copied(SITE, tmp_path), PAGE, *DECLARE, "--outDir", str(tmp_path / "types")) == ""
     declared = {path.name: path.read_text("utf-8") for path in (tmp_path / "types").rglob("*.d.ts")}
     assert {path.stem for path in LIBRARY.glob("*.js")} <= {name.removesuffix(".d.ts") for name in declared}
-    assert declared["noise.d.ts"].count("export function") == 3
+    assert declared["noise.d.ts"].count(" function ") == 3
     assert "generate(request: Wishes & Watch)" in declared["model.d.ts"]
+
+
+def test_the_declarations_are_right_in_a_program_that_checks_them(tmp_path: Path) -> None:
+    """As in a program of TypeScript that does not skip the check of libraries."""
+    folder = copied(SITE, tmp_path)
+    assert tsc(folder, PAGE, *DECLARE, "--outDir", "types") == ""
+    for path in (folder / "site").rglob("*.js"):
+        path.unlink()
+    (folder / "types/msd").rename(folder / "site/msd/declared")
+    settings = json.loads((folder / PAGE).read_text("utf-8")) | {"include": ["site/**/*.ts"]}
+    settings["compilerOptions"] |= {"skipLibCheck": False, "types": []}  # TypeScript 7 knows WebGPU
+    (folder / PAGE).write_text(json.dumps(settings))
+    mine = folder / "site/msd/mine.ts"
+    mine.write_text(MINE)
+    assert tsc(folder, PAGE) == ""
+    mine.write_text(MINE.replace("'seven'", "['seven']"))
+    assert "error TS2322: Type 'string[]' is not assignable to type 'string'" in tsc(folder, PAGE)

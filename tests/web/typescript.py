@@ -10,7 +10,7 @@ from tests.web.node import node, packages
 
 HERE = Path(__file__).parent
 PAGE, WORKER = "tsconfig.page.json", "tsconfig.worker.json"
-DECLARE = "--noEmit", "false", "--declaration", "--emitDeclarationOnly"
+DECLARE = "--noEmit", "false", "--declaration", "--emitDeclarationOnly", "--rootDir", "site"
 
 
 def copied(site: Path, folder: Path) -> Path:

@@ -17,6 +17,15 @@ from msd.files.wording import listed
 
 LIMITS_SAID = f" The limits of\nGoogle Play are those of {LIMITS.read}: look them up before you publish."
 SERVICE = " The download of the model has a service of its own."
+PUSHED = (
+    "`./install-to-device.sh` pushes the model over adb into the debug app, which prefers it to all else: no"
+    " delivery is needed\n   while you develop."
+)
+INCLUDED = "The model is a part of the app: there is nothing to push or to fetch."
+SMALL_SAID = (
+    "\nA small model, of up to some 100 MB, is simplest as a part of the app:"
+    " `msd export-android --delivery assets`."
+)
 ASSETS_SAID = (
     "| `{folder}/` | the model's manifest once more, by which the app knows it before any file arrives, and a"
     " tiny network to try the GPU with |\n"
@@ -36,6 +45,7 @@ def readme_texts(project: Project) -> dict[str, str]:
 
 def _readme(project: Project) -> str:
     manifest, settings = project.manifest, project.settings
+    included = settings.delivery == "assets"
     return fill(
         "whole/app.md" if settings.app else "whole/library.md",
         **asdict(VERSIONS),
@@ -51,6 +61,8 @@ def _readme(project: Project) -> str:
         package=settings.package,
         packs=project.pack_lines().replace("\n", "\n       "),
         delivery=_delivery(project),
+        push=INCLUDED if included else PUSHED,
+        small="" if included else SMALL_SAID,
         address=project.address,
         test=_test(project),
         limits=LIMITS_SAID if project.packs else "",

@@ -26,6 +26,6 @@ def phones() -> tuple[KnownPhone, ...]:
 
 
 def find_phone(name: str) -> KnownPhone | None:
-    """Return the phone of that name, whatever its capitals, or None."""
-    wanted = " ".join(name.split()).casefold()
+    """Return the phone of that name, whatever its capitals, with hyphens or spaces, or None."""
+    wanted = " ".join(name.replace("-", " ").split()).casefold()
     return next((phone for phone in phones() if phone.name.casefold() == wanted), None)

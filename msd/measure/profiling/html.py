@@ -69,7 +69,7 @@ def _cards(network: NetworkCosts) -> str:
     cards = (
         (duration(median(network.run_seconds)), "a whole run"),
         (str(every.dispatches), f"{_dispatches(every)} for {counted(network.operations, 'operation')}"),
-        (f"{every.bytes / 1e9:.3f} GB", "read and written"),
+        (f"{every.bytes / 1e6:.1f} MB", "read and written a run"),
         (f"{network.tensor_bytes / 1e6:.1f} MB", "tensors"),
         (f"{network.weight_bytes / 1e6:.1f} MB", "weights"),
         (duration(network.load_seconds + network.first_seconds), "from file to first result"),
@@ -142,10 +142,8 @@ def _bar(x: float, width: float, row: int, says: str, look: str) -> str:
 
 
 def _legend(colours: dict[str, str]) -> str:
-    return "".join(
-        f'<span class="dim">{_swatch(colour)}{escape(kind)}</span> &nbsp; '
-        for kind, colour in colours.items()
-    )
+    kinds = (f"<span>{_swatch(colour)}{escape(kind)}</span>" for kind, colour in colours.items())
+    return f'<div class="legend dim">{"".join(kinds)}</div>'
 
 
 def _swatch(colour: str) -> str:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from msd.errors import BadBundle
+from msd.files.wording import counted
 from msd.models.families.calls import (
     Call,
     Input,
@@ -276,7 +277,9 @@ def _input(
         known = ", ".join(dict.fromkeys(each.name for each in call.inputs))
         raise BadBundle(f"the {title} takes {spec.name!r}, and msd can give it {known} alone")
     ways = " or ".join(map(str, widths))
-    raise BadBundle(f"the {title} takes {wanted} channels as {spec.name!r}, and msd can give it {ways}")
+    raise BadBundle(
+        f"the {title} takes {counted(wanted, 'channel')} as {spec.name!r}, and msd can give it {ways}"
+    )
 
 
 def _outputs(call: Call, file: Ported, settings: Mapping[str, Any]) -> Iterator[Output]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from msd.files.wording import counted
 from msd.gpu.device import OpenDevice
 from msd.gpu.open_session import open_session
 from msd.gpu.phases import Phases
@@ -45,7 +46,8 @@ class WebGpuModel:
         self.opening = Opening(phases.all, opened.remarks)
         self.program = program_facts(program, operations, self._device)
         half, name = self._device.gpu.half, self._device.name
-        notes = [f"{len(program.steps)} dispatches{' on Dawn' * (self._device.api == 'dawn')}"]
+        dispatches = counted(len(program.steps), "dispatch", "dispatches")
+        notes = [f"{dispatches}{' on Dawn' * (self._device.api == 'dawn')}"]
         if precision == "fp16" and not half:
             notes.append(other_precision(name, "fp32", "fp16"))
         self.placement = Placement(

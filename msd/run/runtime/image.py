@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,14 @@ class GeneratedImage:
         if not can_be_path(path):
             raise BadConfig(f"path is {path!r}; the path of a file was expected")
         save_image(self, Path(path), force)
+
+    def _repr_png_(self) -> bytes:
+        """Return the file that a notebook shows."""
+        from PIL import Image
+
+        stream = BytesIO()
+        write_image(Image.fromarray(self.pixels), "PNG", self.metadata, stream)
+        return stream.getvalue()
 
 
 def image_paths(path: Path, seeds: Sequence[int]) -> list[Path]:

@@ -191,7 +191,6 @@ const ROLES = ['vocabulary', 'merges'];
  * @property {string} precision
  * @property {Record<string, string>} versions of the converter, 'msd', and its libraries
  * @property {WeightsOrigin} weights
- * @property {Record<string, string>} versions of the converter and its libraries
  * @property {number} min_memory in bytes
  * @property {string | null} [preview]
  * @property {ImageFacts | null} [image]

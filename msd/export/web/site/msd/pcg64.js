@@ -9,20 +9,22 @@ const LIMBS = 8;
 const MULTIPLIER = limbs([0x9fccf645, 0x4385df64, 0x1fc65da4, 0x2360ed05]);
 
 export class Pcg64 {
+  #state;
+  #increment;
+  /** @type {number | null} */
+  #spare;
+
   /**
    * @param {number[]} entropy up to four words of 32 bits, the least significant first
    */
   constructor(entropy) {
     const words = seedWords(entropy);
-    /** @private */
-    this.state = new Float64Array(LIMBS);
-    /** @private */
-    this.increment = odd(limbs([words[6], words[7], words[4], words[5]]));
-    /** @private @type {number | null} */
-    this.spare = null;
-    this.advance();
-    add(this.state, limbs([words[2], words[3], words[0], words[1]]));
-    this.advance();
+    this.#state = new Float64Array(LIMBS);
+    this.#increment = odd(limbs([words[6], words[7], words[4], words[5]]));
+    this.#spare = null;
+    this.#advance();
+    add(this.#state, limbs([words[2], words[3], words[0], words[1]]));
+    this.#advance();
   }
 
   /**
@@ -31,27 +33,25 @@ export class Pcg64 {
    * @returns {number}
    */
   next() {
-    const { spare } = this;
+    const spare = this.#spare;
     if (spare !== null) {
-      this.spare = null;
+      this.#spare = null;
       return spare;
     }
-    this.advance();
-    const s = this.state;
+    this.#advance();
+    const s = this.#state;
     const low = (s[0] | (s[1] << 16)) ^ (s[4] | (s[5] << 16));
     const high = (s[2] | (s[3] << 16)) ^ (s[6] | (s[7] << 16));
     const turn = s[7] >>> 10;
-    this.spare = turn < 32 ? rotated(high, low, turn) : rotated(low, high, turn - 32);
+    this.#spare = turn < 32 ? rotated(high, low, turn) : rotated(low, high, turn - 32);
     return turn < 32 ? rotated(low, high, turn) : rotated(high, low, turn - 32);
   }
 
   /**
    * Makes the state that times the multiplier, plus the increment, modulo 2^128.
-   *
-   * @private
    */
-  advance() {
-    const { state, increment } = this;
+  #advance() {
+    const [state, increment] = [this.#state, this.#increment];
     const next = new Float64Array(LIMBS);
     let carry = 0;
     for (let i = 0; i < LIMBS; i++) {
@@ -60,7 +60,7 @@ export class Pcg64 {
       next[i] = carry % 65536;
       carry = (carry - next[i]) / 65536;
     }
-    this.state = next;
+    this.#state = next;
   }
 }
 

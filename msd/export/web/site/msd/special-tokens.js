@@ -4,13 +4,15 @@
  * Special tokens that are matched in the same stage: before the text is normalised, or after.
  */
 export class SpecialTokens {
+  #ids;
+  #pattern;
+
   /** @param {SpecialToken[]} tokens */
   constructor(tokens) {
     const longestFirst = [...tokens].sort((a, b) => b.content.length - a.content.length);
-    /** @private The last of equal texts counts, as it does in Python. */
-    this.ids = new Map(tokens.map(({ content, id, further }) => [content, [id, ...further]]));
-    /** @private */
-    this.pattern = new RegExp(longestFirst.map(({ content }) => escaped(content)).join('|') || '(?!)', 'gu');
+    // The last of equal texts counts, as it does in Python.
+    this.#ids = new Map(tokens.map(({ content, id, further }) => [content, [id, ...further]]));
+    this.#pattern = new RegExp(longestFirst.map(({ content }) => escaped(content)).join('|') || '(?!)', 'gu');
   }
 
   /**
@@ -19,7 +21,7 @@ export class SpecialTokens {
    * @param {string} text
    */
   between(text) {
-    return text.split(this.pattern);
+    return text.split(this.#pattern);
   }
 
   /**
@@ -33,8 +35,8 @@ export class SpecialTokens {
   cut(text, idsOf) {
     const ids = [];
     let at = 0;
-    for (const { 0: found, index } of text.matchAll(this.pattern)) {
-      ids.push(idsOf(text.slice(at, index)), this.ids.get(found) ?? []);
+    for (const { 0: found, index } of text.matchAll(this.#pattern)) {
+      ids.push(idsOf(text.slice(at, index)), this.#ids.get(found) ?? []);
       at = index + found.length;
     }
     ids.push(idsOf(text.slice(at)));

@@ -38,6 +38,11 @@ const STREAMS = new Map([['image', 1], ['masked image', 2]]);
  * blending latents in every step.
  */
 export class Start {
+  #noise;
+  #clean;
+  #mask;
+  #blends;
+
   /**
    * @param {Float32Array} noise normal noise
    * @param {Float32Array | null} [clean] the latents of the initial image
@@ -45,14 +50,10 @@ export class Start {
    * @param {boolean} [blends] by the mask, which no network takes
    */
   constructor(noise, clean = null, mask = null, blends = true) {
-    /** @private */
-    this.noise = noise;
-    /** @private */
-    this.clean = clean;
-    /** @private */
-    this.mask = mask;
-    /** @private */
-    this.blends = blends;
+    this.#noise = noise;
+    this.#clean = clean;
+    this.#mask = mask;
+    this.#blends = blends;
   }
 
   /**
@@ -63,10 +64,10 @@ export class Start {
    * @returns {Float32Array}
    */
   latents(schedule, strength) {
-    const { clean, mask } = this;
-    if (clean && !(mask && strength === 1)) return this.noised(schedule, 0, clean);
+    const [clean, mask] = [this.#clean, this.#mask];
+    if (clean && !(mask && strength === 1)) return this.#noised(schedule, 0, clean);
     const factor = Math.fround(schedule.start);
-    return this.noise.map((value) => value * factor);
+    return this.#noise.map((value) => value * factor);
   }
 
   /**
@@ -78,21 +79,20 @@ export class Start {
    * @returns {Float32Array}
    */
   keep(latents, schedule, index) {
-    const { clean, mask, blends } = this;
+    const [clean, mask, blends] = [this.#clean, this.#mask, this.#blends];
     if (!clean || !mask || !blends) return latents;
-    const known = this.noised(schedule, index, clean);
+    const known = this.#noised(schedule, index, clean);
     const channels = latents.length / mask.length;
     return latents.map((value, i) => (mask[Math.floor(i / channels)] ? value : known[i]));
   }
 
   /**
-   * @private
    * @param {Schedule} schedule
    * @param {number} index
    * @param {Float32Array} clean
    */
-  noised(schedule, index, clean) {
-    return noised(schedule, index, clean, this.noise);
+  #noised(schedule, index, clean) {
+    return noised(schedule, index, clean, this.#noise);
   }
 }
 

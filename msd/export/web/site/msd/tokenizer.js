@@ -13,36 +13,38 @@ const ALPHABET = byteAlphabet();
  * Supervision" (2021), section 2.4. Its ids are those of msd.run.runtime.tokenizer.
  */
 export class Tokenizer {
+  #ids;
+  #tokens;
+  #ranks;
+  #facts;
+  #early;
+  #late;
+  /** @type {Map<string, number[]>} */
+  #words;
+
   /**
    * @param {string} tokensText tokens.txt, a token on the line of its id, empty where there is none
    * @param {string} mergesText merges.txt, the pairs that merge, "left right", the earliest first
    * @param {TokenizerFacts} facts
    */
   constructor(tokensText, mergesText, facts) {
-    /** @private */
-    this.ids = places(tokensText);
-    /** @private */
-    this.tokens = tokensText.split('\n');
-    /** @private */
-    this.ranks = places(mergesText);
-    /** @private */
-    this.facts = facts;
-    /** @private */
-    this.early = new SpecialTokens(facts.specials.filter(({ normalized }) => !normalized));
-    /** @private */
-    this.late = new SpecialTokens(facts.specials.filter(({ normalized }) => normalized));
-    /** @private @type {Map<string, number[]>} */
-    this.words = new Map();
+    this.#ids = places(tokensText);
+    this.#tokens = tokensText.split('\n');
+    this.#ranks = places(mergesText);
+    this.#facts = facts;
+    this.#early = new SpecialTokens(facts.specials.filter(({ normalized }) => !normalized));
+    this.#late = new SpecialTokens(facts.specials.filter(({ normalized }) => normalized));
+    this.#words = new Map();
   }
 
   /** How many tokens there are. */
   get size() {
-    return this.ids.size;
+    return this.#ids.size;
   }
 
   /** How many ids fit between the start and the end token of a chunk. */
   get room() {
-    return this.facts.length - 2;
+    return this.#facts.length - 2;
   }
 
   /**
@@ -54,7 +56,7 @@ export class Tokenizer {
    */
   encode(text, chunks = 1) {
     const [inner, { room }] = [this.innerIds(text), this];
-    return Array.from({ length: chunks }, (_, i) => this.framed(inner.slice(i * room, (i + 1) * room)));
+    return Array.from({ length: chunks }, (_, i) => this.#framed(inner.slice(i * room, (i + 1) * room)));
   }
 
   /**
@@ -64,8 +66,8 @@ export class Tokenizer {
    * @returns {number[]}
    */
   innerIds(text) {
-    return this.early.cut(text, (piece) =>
-      this.late.cut(normalized(piece), (part) => words(part).flatMap((word) => this.idsOfWord(word))),
+    return this.#early.cut(text, (piece) =>
+      this.#late.cut(normalized(piece), (part) => words(part).flatMap((word) => this.#idsOfWord(word))),
     );
   }
 
@@ -75,7 +77,7 @@ export class Tokenizer {
    * @param {string} text
    */
   wordsOf(text) {
-    const parts = this.early.between(text).flatMap((piece) => this.late.between(normalized(piece)));
+    const parts = this.#early.between(text).flatMap((piece) => this.#late.between(normalized(piece)));
     return parts.flatMap(words);
   }
 
@@ -86,9 +88,9 @@ export class Tokenizer {
    * @param {number[]} ids
    */
   decode(ids) {
-    const special = new Set(this.facts.specials.flatMap(({ id, further }) => [id, ...further]));
-    const bytes = this.written(ids).flatMap((id) => {
-      const [token, isSpecial] = [this.tokens[id], special.has(id)];
+    const special = new Set(this.#facts.specials.flatMap(({ id, further }) => [id, ...further]));
+    const bytes = this.#written(ids).flatMap((id) => {
+      const [token, isSpecial] = [this.#tokens[id], special.has(id)];
       const word = token.replace(/<\/w>$/, '');
       const spelled = isSpecial ? bytesOf(word) : Array.from(word, (letter) => ALPHABET.indexOf(letter));
       return isSpecial || word !== token ? [...spelled, 0x20] : spelled;
@@ -99,12 +101,10 @@ export class Tokenizer {
 
   /**
    * Returns ids without those that follow from the ones before them.
-   *
-   * @private
    * @param {number[]} ids
    */
-  written(ids) {
-    const vectors = this.facts.specials.map(({ id, further }) => [id, ...further]);
+  #written(ids) {
+    const vectors = this.#facts.specials.map(({ id, further }) => [id, ...further]);
     const pairs = vectors.flatMap((some) => some.slice(1).map((id, i) => [id, [some[0], some[i]]]));
     const further = new Map(/** @type {[number, number[]][]} */ (pairs));
     const kept = ids.filter((id, i) => i === 0 || further.get(id)?.[1] !== ids[i - 1]);
@@ -112,27 +112,25 @@ export class Tokenizer {
   }
 
   /**
-   * @private
    * @param {number[]} inner
    */
-  framed(inner) {
-    const { start, end, pad, length } = this.facts;
+  #framed(inner) {
+    const { start, end, pad, length } = this.#facts;
     const ids = new Int32Array(length).fill(pad);
     ids.set([start, ...inner, end]);
     return ids;
   }
 
   /**
-   * @private
    * @param {string} word
    */
-  idsOfWord(word) {
-    const known = this.words.get(word);
+  #idsOfWord(word) {
+    const known = this.#words.get(word);
     if (known) return known;
     const symbols = bytesOf(word).map((byte) => ALPHABET[byte]);
     symbols[symbols.length - 1] += '</w>';
-    const ids = merged(symbols, this.ranks).map((symbol) => this.ids.get(symbol) ?? this.facts.unknown);
-    this.words.set(word, ids);
+    const ids = merged(symbols, this.#ranks).map((symbol) => this.#ids.get(symbol) ?? this.#facts.unknown);
+    this.#words.set(word, ids);
     return ids;
   }
 }

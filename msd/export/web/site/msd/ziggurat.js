@@ -20,10 +20,11 @@ export const DENSITY = Float32Array.from(edges, density);
  * Tsang, "The Ziggurat Method for Generating Random Variables" (2000), with 256 layers.
  */
 export class Ziggurat {
+  #bits;
+
   /** @param {{ next(): number }} bits whose next 32 bits are a number from 0 to 2^32 - 1 */
   constructor(bits) {
-    /** @private */
-    this.bits = bits;
+    this.#bits = bits;
   }
 
   /**
@@ -33,37 +34,33 @@ export class Ziggurat {
    */
   next() {
     for (;;) {
-      const drawn = this.bits.next();
+      const drawn = this.#bits.next();
       const layer = drawn & 0xff;
       const distance = drawn >>> 9;
       const x = f32(distance * WIDTH[layer]) * (drawn & 0x100 ? -1 : 1);
       if (distance < INSIDE[layer]) return x;
-      if (layer === 0) return this.tail() * (drawn & 0x20000 ? -1 : 1);
-      const between = f32(f32(DENSITY[layer - 1] - DENSITY[layer]) * this.uniform());
+      if (layer === 0) return this.#tail() * (drawn & 0x20000 ? -1 : 1);
+      const between = f32(f32(DENSITY[layer - 1] - DENSITY[layer]) * this.#uniform());
       if (f32(between + DENSITY[layer]) < density(x)) return x;
     }
   }
 
   /**
    * Returns a number beyond the last layer.
-   *
-   * @private
    */
-  tail() {
+  #tail() {
     for (;;) {
-      const x = f32(-f32(1 / EDGE) * log1p(-this.uniform()));
-      const y = -log1p(-this.uniform());
+      const x = f32(-f32(1 / EDGE) * log1p(-this.#uniform()));
+      const y = -log1p(-this.#uniform());
       if (f32(y + y) > f32(x * x)) return f32(f32(EDGE) + x);
     }
   }
 
   /**
    * Returns a number of 24 bits in [0, 1).
-   *
-   * @private
    */
-  uniform() {
-    return (this.bits.next() >>> 8) / 2 ** 24;
+  #uniform() {
+    return (this.#bits.next() >>> 8) / 2 ** 24;
   }
 }
 

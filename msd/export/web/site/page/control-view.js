@@ -51,7 +51,7 @@ export class ControlView {
       'div',
       { hidden: true },
       create('div', { className: 'easel' }, this.#canvas),
-      create('label', { className: 'check' }, this.#fromPhoto, ' Steer by the edges of the picture, a photo'),
+      create('label', { className: 'check' }, this.#fromPhoto, ' It is a photo: steer by its edges'),
       create('div', { className: 'row' }, ...this.#numbers(), remove),
     );
     this.element = create(

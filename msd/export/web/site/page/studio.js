@@ -168,8 +168,8 @@ export class Studio {
 
   /** Returns why this device cannot generate now; empty where it can. */
   #obstacle() {
-    if (!this.#inspection)
-      return this.#inspecting ? 'Looking at what this device can do.' : 'The model could not be looked at.';
+    if (this.#inspecting && !this.#inspection) return 'Looking at what this device can do.';
+    if (!this.#inspection) return 'The description of the model could not be read.';
     if (this.#inspection.gpu.problems.length) return 'This device or browser cannot run the model.';
     return missing(this.#inspection) ? 'The model has to be fetched first.' : '';
   }
