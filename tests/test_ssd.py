@@ -84,7 +84,7 @@ def require_one_image(place: Path, pipeline: diffusers.StableDiffusionXLPipeline
     [
         ({"reverse_transformer_layers_per_block": None}, "has lists, so that the way up must be given"),
         ({"reverse_transformer_layers_per_block": [[3, 1], [2, 1, 1], 1]}, "a level has 3 blocks"),
-        ({"reverse_transformer_layers_per_block": [[3, 1, 4], 1]}, "values for 3 levels were expected"),
+        ({"reverse_transformer_layers_per_block": [[3, 1, 4], 1]}, "there are 3 levels"),
         ({"transformer_layers_per_block": [1, [2, -1], [3, 3]]}, "an integer from 0 to"),
         ({"mid_block_type": "UNetMidBlock2DSimpleCrossAttn"}, "only 'UNetMidBlock2DCrossAttn' or"),
     ],

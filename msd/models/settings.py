@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from msd.errors import BadCheckpoint
-from msd.files.wording import counted
 
 WIDEST = 1 << 16
 """The most channels: far more than any known model has."""
@@ -78,12 +77,12 @@ class Reader:
         value = self.config.get(key, 1)
         levels = list(value) if isinstance(value, list | tuple) else [value] * len(counts)
         if len(levels) != len(counts):
-            self.wrong(key, levels, f"values for {counted(len(counts), 'level')} were expected")
+            self.wrong(key, levels, f"there are {len(counts)} levels")
         made = []
         for level, count in zip(levels, counts, strict=True):
             values = level if isinstance(level, list | tuple) else [level] * count
             if len(values) != count:
-                self.wrong(key, levels, f"a level has {counted(count, 'block')}")
+                self.wrong(key, levels, f"a level has {count} blocks")
             made.append(tuple(self._count(key, value, most, least=0) for value in values))
         return tuple(made)
 
@@ -110,7 +109,7 @@ class Reader:
             if value not in default:
                 self.wrong(key, value, f"only {' and '.join(sorted(set(default)))} are supported")
         if len(values) != levels:
-            self.wrong(key, values, f"block_out_channels has {counted(levels, 'level')}")
+            self.wrong(key, values, f"block_out_channels has {levels} levels")
         return tuple(value == special for value in values)
 
     def choice(self, key: str, default: str, among: Sequence[str]) -> str:
@@ -165,7 +164,7 @@ class Reader:
         value = self.config.get(key, default)
         values = list(value) if isinstance(value, list | tuple) else [value] * levels
         if len(values) != levels:
-            self.wrong(key, value, f"values for {counted(levels, 'level')} were expected")
+            self.wrong(key, value, f"there are {levels} levels")
         return values
 
     def _listed(self, key: str, default: Sequence[Any]) -> list[Any]:
