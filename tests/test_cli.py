@@ -12,8 +12,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import msd as package
 from msd.cli import COMMANDS, msd
 from msd.cli.command import Command
+from msd.cli.convert import convert
+from msd.cli.report import report
 from msd.errors import BadConfig
 
 HEAVY = (
@@ -117,6 +120,12 @@ def test_a_stream_that_is_closed_changes_no_exit_code(arguments: str, code: int,
     command = f'"{sys.executable}" -m msd.cli {arguments} {closed}'
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
+@pytest.mark.parametrize("command", [msd, convert, report])
+def test_each_installed_command_says_its_version(command: click.Command) -> None:
+    done = CliRunner().invoke(command, ["--version"])
+    assert (done.exit_code, done.stdout) == (0, f"msd, version {package.__version__}\n")
 
 
 def test_files_get_no_number_of_a_stream_that_is_closed(tmp_path: Path) -> None:

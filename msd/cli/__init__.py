@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import click
 
-import msd as package
+from msd.cli import options
 from msd.cli.command import LazyGroup
 
 COMMANDS = {
@@ -43,7 +43,7 @@ COMMANDS = {
 
 
 @click.group(cls=LazyGroup, lazy=COMMANDS)
-@click.version_option(package.__version__, prog_name="msd")
+@options.version
 def msd() -> None:
     """Convert Stable Diffusion checkpoints to .tflite files that a phone's GPU delegate runs completely.
 

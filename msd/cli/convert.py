@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from msd.conversion.sizes.share import SharedFile
 
 
-BASICS = ("output", "recipe", "device", "sizes", "dry_run", "force", "help")
+BASICS = ("output", "recipe", "device", "sizes", "dry_run", "force", "version", "help")
 GROUPS = {"Basics": BASICS, "Model": model_options(besides=BASICS)}
 
 
@@ -43,6 +43,7 @@ GROUPS = {"Basics": BASICS, "Model": model_options(besides=BASICS)}
 @click.option("--explain", is_flag=True, help="Print what each rewrite did, what it skipped, and why.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest (or the plan) as JSON.")
 @options.force("Replace what is in the folder.")
+@options.version
 def convert(
     source: Path | None,
     output: Path | None,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+import msd as package
 from msd.bounds import MOST_GUIDANCE, MOST_SEED, MOST_STEPS, MOST_THREADS
 from msd.cli import completion
 from msd.errors import BadConfig
@@ -30,6 +31,9 @@ THREADS = click.IntRange(1, MOST_THREADS)
 PIXELS = click.IntRange(8, 99_999)
 DAY = 86_400.0
 """Seconds; the longest time limit."""
+
+version = click.version_option(package.__version__, prog_name="msd")
+"""The option of commands that are installed under names of their own."""
 
 
 class LateChoice(click.ParamType[str]):

@@ -164,6 +164,7 @@ Examples:
     is_flag=True,
     help="Show all: predictions, traffic, notes, sources, times, the native log.",
 )
+@options.version
 def report(
     paths: tuple[Path, ...],
     delegates: tuple[str, ...],
