@@ -13,7 +13,6 @@ from safetensors.torch import load_file, save_file
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.compvis.prediction import cells
 from msd.conversion.sources.formats import open_checkpoint
-from msd.conversion.sources.lora_file import open_adapter
 from msd.errors import BadCheckpoint
 from tests import checkpoints, single_files
 
@@ -385,36 +384,3 @@ def test_paths_that_are_no_checkpoint(tmp_path: Path) -> None:
     refuse(tmp_path / "a.ckpt", "model_index.json; it holds c.ckpt: give that file")
     (tmp_path / "a.ckpt" / "config.json").touch()
     refuse(tmp_path / "a.ckpt", "it holds c.ckpt, as one part of a checkpoint does: give the folder above it")
-
-
-@pytest.mark.parametrize(
-    ("config", "said"),
-    [
-        ('{"_class_name": "ControlNetModel"}', "above it, or a checkpoint and this as its --controlnet"),
-        ('{"_class_name": "UNet2DConditionModel"}', "above it, or a checkpoint and this as its --unet"),
-        ('{"_class_name": "AutoencoderKL"}', "above it, or a checkpoint and this as its --vae"),
-        ('{"_class_name": "AutoencoderTiny"}', "a checkpoint and this as its --vae or --preview-vae"),
-        ('{"_class_name": "T2IAdapter"}', "c.ckpt, the weights of one T2IAdapter, which is not supported"),
-        (
-            '{"architectures": ["CLIPTextModel"]}',
-            "as one part of a checkpoint does: give the folder above it",
-        ),
-        ("[", "as one part of a checkpoint does: give the folder above it"),
-    ],
-)
-def test_one_network_s_folder_is_told_the_option_that_takes_it(
-    config: str, said: str, tmp_path: Path
-) -> None:
-    save_file({"a": torch.ones(1)}, tmp_path / "c.ckpt")
-    (tmp_path / "config.json").write_text(config)
-    with pytest.raises(BadCheckpoint, match=re.escape(said) + r"\Z"):
-        open_checkpoint(tmp_path)
-
-
-def test_an_ip_adapter_of_torch_is_refused_by_name(tmp_path: Path) -> None:
-    """Its author's files have a dictionary for each of its parts."""
-    parts = {"image_proj": {"proj.weight": ZERO}, "ip_adapter": {"1.to_k_ip.weight": ZERO}}
-    torch.save(parts, tmp_path / "ip-adapter_sd15.bin")
-    refuse(tmp_path / "ip-adapter_sd15.bin", "is an IP-Adapter, which is not supported")
-    with pytest.raises(BadCheckpoint, match=r"is an IP-Adapter: it has image_proj\.proj\.weight"):
-        open_adapter(tmp_path / "ip-adapter_sd15.bin")

@@ -18,11 +18,9 @@ from safetensors.torch import load_file, save_file
 from msd.conversion.sources.binding import bind
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.diffusers import open_folder
-from msd.conversion.sources.unet import replace_unet
 from msd.errors import BadCheckpoint
 from msd.models.structure import VariableSpec
 from tests import checkpoints
-from tests.late import diffusers
 from tests.stable_diffusion import networks_of
 
 
@@ -383,25 +381,3 @@ def test_a_folder_may_lack_an_autoencoder_that_is_given(saved: Path, folder: Pat
     shutil.rmtree(folder / "vae")
     assert {*open_folder(folder, vae_is_given=True).weights} == {"text_encoder", "unet"}
     assert {*open_folder(saved, vae_is_given=True).weights} == {*open_folder(saved).weights}
-
-
-def test_a_checkpoint_saved_with_a_lora_on_its_layers_is_refused_by_that(tmp_path: Path) -> None:
-    """Diffusers saves the layers of the U-Net under other names, and of the text encoder the LoRA alone."""
-    import peft
-
-    checkpoints.write(tmp_path / "tiny", checkpoints.TINY)
-    pipeline = diffusers.StableDiffusionPipeline.from_pretrained(tmp_path / "tiny", safety_checker=None)
-    layers = peft.LoraConfig(r=2, target_modules=["to_q", "q_proj"])
-    for network in (pipeline.unet, pipeline.text_encoder):
-        network.add_adapter(layers)
-    pipeline.save_pretrained(tmp_path / "saved")
-    cure = ": it was saved with a LoRA on its layers, not merged; call unload_lora_weights() of diffusers"
-    refuse(tmp_path / "saved", f"text_encoder has adapter_config.json and no config.json{cure}")
-    shutil.rmtree(tmp_path / "saved/text_encoder")
-    shutil.copytree(tmp_path / "tiny/text_encoder", tmp_path / "saved/text_encoder")
-    refuse(tmp_path / "saved", f"attn1.to_q.base_layer.weight{cure}")
-    with pytest.raises(BadCheckpoint, match=r"saved has down_blocks\..+\.base_layer\.weight: it was saved"):
-        replace_unet(open_folder(tmp_path / "tiny"), tmp_path / "saved")
-    pipeline.unload_lora_weights()
-    pipeline.save_pretrained(tmp_path / "unloaded")
-    require_same(open_folder(tmp_path / "unloaded"), open_folder(tmp_path / "tiny"))
