@@ -205,10 +205,7 @@ REFUSED: dict[str, tuple[Tensors, str]] = {
     "whole weights": (other(f"{KEY}.set_weight"), "has weights that replace a layer's: it has"),
     "a checkpoint": (other("unet.conv_in.weight"), "has unet.conv_in.weight, which is no part of a LoRA"),
     "ControlNet": (other("control_model.input_hint_block.0.weight"), "ControlNet, which --controlnet takes"),
-    "diffusers' ControlNet": (
-        other("controlnet_cond_embedding.conv_in.bias"),
-        "which --controlnet takes: it",
-    ),
+    "diffusers' ControlNet": (other("controlnet_cond_embedding.conv_in.bias"), "which --controlnet takes"),
     "Control-LoRA": (other("input_hint_block.0.weight", "lora_controlnet"), "is a ControlNet LoRA"),
     "a textual inversion": (other("emb_params"), "is a textual inversion, which --embedding takes"),
     "ControlNet-LLLite": (other("lllite_unet_input_blocks_4_1.down.0.weight"), "is a ControlNet LoRA"),
