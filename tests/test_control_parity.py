@@ -175,3 +175,29 @@ def test_images_are_diffusers(case: Case, made: Made) -> None:
     assert psnr(wanted, found) >= 60
     without = Case({}, guidance=case.guidance, strength=case.strength, scheduler=case.scheduler).ours(made)
     assert psnr(without, found) < 50
+
+
+def test_a_hint_below_black_says_where_to_repaint_as_in_diffusers(made: Made) -> None:
+    """The ControlNet of diffusers' make_inpaint_condition has -1 there, on a scale from 0 to 1."""
+    edges = open_initial_image(made.image.with_name(f"{EDGES}.png"), HEIGHT, WIDTH).pixels
+    hint = edges.copy()
+    hint[:, :, : WIDTH // 2] = -3
+    settings: dict[str, Any] = {"negative_prompt": NEGATIVE, "output_type": "latent"}
+    settings |= {"controlnet_conditioning_scale": 3.0, "num_inference_steps": STEPS}
+    pipeline = diffusers.StableDiffusionControlNetPipeline.from_pretrained(
+        made.checkpoint,
+        controlnet=diffusers.ControlNetModel.from_pretrained(made.controls[EDGES]),
+        safety_checker=None,
+    )
+    pipeline.set_progress_bar_config(disable=True)
+    start = nchw(noise(SEED, SHAPE))
+    wanted = pipeline(PROMPT, image=nchw(hint / 2 + 0.5), latents=start, **settings).images
+    with Pipeline(made.bundle, scheduler="ddim") as ours:
+        found, black = (
+            ours.generate(
+                PROMPT, negative_prompt=NEGATIVE, seed=SEED, steps=STEPS, controls=[Control(EDGES, each, 3.0)]
+            ).latents
+            for each in (hint, np.maximum(hint, -1))
+        )
+    assert psnr(nhwc(wanted), found) >= 80
+    assert psnr(black, found) < 65

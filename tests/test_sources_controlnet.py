@@ -128,6 +128,19 @@ def test_a_checkpoint_has_a_component_for_each_controlnet(folder: Path) -> None:
     assert [job.family.component(name).title for name in controls] == ["ControlNet canny", "ControlNet depth"]
 
 
+@pytest.mark.parametrize("name", ["control_v11p_sd15_inpaint", "control_v11p_sd15_canny"])
+def test_the_one_that_repaints_is_said_to_want_pictures_that_no_file_has(
+    name: str, folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder / "canny", tmp_path / name)
+    said = (
+        f"{tmp_path / name} repaints, by its name: it wants -1, below black, where the picture is repainted,"
+        " which no file has; in Python, give Control('x', hint) with -3 there"
+    )
+    remarks = opened(folder, (tmp_path / name, "x")).checkpoint.remarks
+    assert (said in remarks) == name.endswith("inpaint")
+
+
 @pytest.mark.parametrize("form", ["folder", "control_v11p.safetensors"])
 @pytest.mark.parametrize("fused", [False, True])
 def test_an_untrained_controlnet_is_said_to_steer_nothing(

@@ -181,6 +181,15 @@ def test_what_is_no_embedding(name: str, checkpoint: Checkpoint, tmp_path: Path)
     assert str(path) in str(refused.value)
 
 
+def test_a_folder_is_told_which_file_in_it_to_give(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    with pytest.raises(BadCheckpoint, match=r"is a folder; give a textual inversion's file\Z"):
+        add(checkpoint, [(tmp_path, None)])
+    (tmp_path / "README.md").touch()
+    torch.save({"<cat>": VECTORS}, tmp_path / "learned_embeds.bin")
+    with pytest.raises(BadCheckpoint, match=r"is a folder; give .+ file, such as learned_embeds\.bin\Z"):
+        add(checkpoint, [(tmp_path, None)])
+
+
 def test_the_token_follows_the_name_of_any_file(tmp_path: Path) -> None:
     odd = tmp_path / "an:odd name"
     odd.touch()

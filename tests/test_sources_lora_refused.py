@@ -204,7 +204,10 @@ REFUSED: dict[str, tuple[Tensors, str]] = {
     "an IP-Adapter": (other("ip_adapter.1.to_k_ip.weight"), "is an IP-Adapter: it has ip_adapter.1"),
     "whole weights": (other(f"{KEY}.set_weight"), "has weights that replace a layer's: it has"),
     "a checkpoint": (other("unet.conv_in.weight"), "has unet.conv_in.weight, which is no part of a LoRA"),
-    "ControlNet": (other("input_blocks.1.0.emb_layers.1.down", "lora_controlnet"), "is a ControlNet LoRA"),
+    "ControlNet": (other("control_model.input_hint_block.0.weight"), "ControlNet, which --controlnet takes"),
+    "diffusers' ControlNet": (other("controlnet_cond_embedding.conv_in.bias"), "which --controlnet takes"),
+    "Control-LoRA": (other("input_hint_block.0.weight", "lora_controlnet"), "is a ControlNet LoRA"),
+    "a textual inversion": (other("emb_params"), "is a textual inversion, which --embedding takes"),
     "ControlNet-LLLite": (other("lllite_unet_input_blocks_4_1.down.0.weight"), "is a ControlNet LoRA"),
     "embeddings alone": (other("bundle_emb.token.string_to_param.*"), "has no tensors; a LoRA has a down"),
 }

@@ -42,6 +42,9 @@ OTHERS = {
 }
 """What ControlNets of other kinds are, by a tensor that only these have."""
 
+INPAINTING = "v11p_sd15_inpaint"
+"""In the names of the ControlNet of lllyasviel whose pictures have -1, below black, where to repaint."""
+
 
 def parse(text: str) -> tuple[Path, str | None]:
     """Return the path and the name of `PATH[:NAME]`; raises BadConfig for an impossible name."""
@@ -79,6 +82,8 @@ def add_controls(
         checkpoint = _with(
             checkpoint, family.component(component_of_control(name)), local_controlnet(path), unet
         )
+        if INPAINTING in path.name:
+            checkpoint = replace(checkpoint, remarks=(*checkpoint.remarks, _repaints(name, path)))
     checkpoint = replace(checkpoint, configs={**checkpoint.configs, denoiser: ControlledUNetConfig.of(unet)})
     if not fused:
         return checkpoint
@@ -161,6 +166,13 @@ def _remarks(path: Path, opened: _ControlNet) -> Iterator[str]:
     last = [weights for name, weights in opened.tensors.items() if name.startswith(ZERO_CONVOLUTIONS)]
     if last and not any(weights.load().any() for weights in last):
         yield f"{path} steers nothing: its zero convolutions are all 0, as before a ControlNet's training"
+
+
+def _repaints(name: str, path: Path) -> str:
+    return (
+        f"{path} repaints, by its name: it wants -1, below black, where the picture is repainted, which no"
+        f" file has; in Python, give Control({name!r}, hint) with -3 there"
+    )
 
 
 def _opened(path: Path, part: Part) -> _ControlNet:

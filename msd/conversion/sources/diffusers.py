@@ -12,6 +12,7 @@ from typing import Any
 from msd.bundle import ImageDefaults
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.component_weights import StoredTensors, has_weights, stored_tensors
+from msd.conversion.sources.lora_alpha import PEFT_CONFIG
 from msd.conversion.sources.named_classes import is_null, require_named, with_named_class
 from msd.conversion.sources.old_size import with_usual_size
 from msd.conversion.sources.other_formats import INSTEAD, format_of_pipeline
@@ -46,6 +47,17 @@ OLD_ATTENTION = {"query": "to_q", "key": "to_k", "value": "to_v", "proj_attn": "
 """The names in autoencoders saved before diffusers 0.15, and their successors."""
 
 ATTENTION = frozenset({*OLD_ATTENTION, *OLD_ATTENTION.values()})
+
+ADAPTED = ".base_layer."
+"""What peft puts into the names of a layer's own weights while an adapter is on it.
+
+Transformers saves the adapter alone, without a config.json.
+"""
+
+UNMERGED = (
+    "it was saved with a LoRA on its layers, not merged; call unload_lora_weights() of diffusers before"
+    " saving, and give the LoRA with --lora"
+)
 
 
 def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
@@ -101,6 +113,9 @@ def _parsed(folder: Path, family: Family, vae_is_given: bool) -> dict[str, dict[
         del folders[decoder]
     require_named(named_in, index, (part for part, needed in folders.items() if needed))
     present = [part for part, needed in folders.items() if needed or (folder / part).is_dir()]
+    for place in (folder / part for part in present):
+        if (place / PEFT_CONFIG).is_file() and not (place / CONFIG).is_file():
+            raise BadCheckpoint(f"{place} has {PEFT_CONFIG} and no {CONFIG}: {UNMERGED}")
     return {
         part: with_named_class(named_in, index, part, read_json(folder, f"{part}/{CONFIG}"))
         for part in present
@@ -270,8 +285,10 @@ def tensors_of(where: str, part: Part, weights: Mapping[str, Weights]) -> dict[s
 
     Versions of transformers differ in the prefix "text_model." and in a buffer; autoencoders in the names of
     their only attention. Raises BadCheckpoint, naming the place `where`, for a tensor under two names with
-    two values.
+    two values, and for a network that was saved with a LoRA on its layers.
     """
+    if adapted := next((name for name in weights if ADAPTED in name), None):
+        raise BadCheckpoint(f"{where} has {adapted}: {UNMERGED}")
     return by_new_names(where, _renamed(part, weights))
 
 

@@ -50,6 +50,7 @@ OF_SEVERAL_ENCODERS = ("clip_g", "t5", "t5xxl", f"{NUMBERED}1")
 PARAMETERS = "string_to_param"
 BUNDLED = re.compile(r"bundle_emb\.(?P<token>.+?)\.(string_to_param\.\*|clip_l)")
 IMAGES = (b"\x89PNG", b"RIFF")
+ENDINGS = (".safetensors", ".bin", ".pt")
 MOST_TOKENS = 1000
 """Of one file."""
 
@@ -123,6 +124,10 @@ def bundled_tokens(names: Iterable[str]) -> list[str]:
 
 def _opened(path: Path) -> tuple[dict[Keys, Weights], str | None]:
     """Return the tensors of a file by the keys that lead to them, and the name that it has beside them."""
+    if path.is_dir():
+        files = [each.name for each in sorted(path.iterdir()) if each.suffix.lower() in ENDINGS]
+        holds = f", such as {files[0]}" if files else ""
+        raise BadCheckpoint(f"{path} is a folder; give a textual inversion's file{holds}")
     start = first_bytes(path)
     if start.startswith(IMAGES):
         tensors, values = read_image(path)

@@ -13,10 +13,19 @@ from msd.conversion.sources.other_formats import INSTEAD, format_of_files, remed
 from msd.conversion.sources.single_file import open_single_file
 from msd.conversion.sources.weight_file import is_weight_file
 from msd.errors import BadCheckpoint
+from msd.files import bounded
 
 WANTED = "give a folder with a model_index.json or keras-cv's .h5 files, or a .safetensors or .ckpt file"
 BELOW = ("*", "snapshots/*")
 """Where folders are that hold a checkpoint's folder; the second is Hugging Face's cache."""
+
+OPTIONS = {
+    "UNet2DConditionModel": "--unet",
+    "AutoencoderKL": "--vae",
+    "AutoencoderTiny": "--vae or --preview-vae",
+    "ControlNetModel": "--controlnet",
+}
+"""The options that take a network's folder, by diffusers' class of it."""
 
 
 def open_checkpoint(
@@ -69,13 +78,23 @@ def _instead(folder: Path) -> str:
     if len(files) == 1 and "config.json" not in names:
         return f"it holds {files[0]}: give that file"
     if files:
-        return (
-            f"it holds {', '.join(files[:3])}, as one part of a checkpoint does: give the folder above it, or"
-            " a checkpoint and this as its --unet or --vae"
-        )
+        return f"it holds {', '.join(files[:3])}, {_of_part(folder)}"
     if what := format_of_files(names):
         return f"it holds {what}; {INSTEAD}"
     return f"it holds {', '.join(names[:8])}" if names else "it is empty"
+
+
+def _of_part(folder: Path) -> str:
+    """Return what a folder with weights is, by the class that its config.json says, and what to give."""
+    above = "as one part of a checkpoint does: give the folder above it"
+    try:
+        config = bounded.read_json(folder / diffusers.CONFIG)
+    except (OSError, ValueError):
+        return above
+    kind = config.get("_class_name") if isinstance(config, dict) else None
+    if option := OPTIONS.get(str(kind)):
+        return f"{above}, or a checkpoint and this as its {option}"
+    return f"the weights of one {kind}, which is not supported" if kind else above
 
 
 def _is_keras_cv(path: Path) -> bool:

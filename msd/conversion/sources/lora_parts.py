@@ -38,7 +38,11 @@ ON_INPUT, SCALES = ".on_input", ".weight"
 """The ends of the two tensors of (IA)^3."""
 
 REFUSED = {
-    "is a ControlNet LoRA": r"\Alora_controlnet\Z|\Alllite_|(\A|\.)(zero_convs|input_hint_block)\.",
+    "is a ControlNet LoRA": r"\Alora_controlnet\Z|\Alllite_",
+    "is a ControlNet, which --controlnet takes": (
+        r"(\A|\.)(zero_convs|input_hint_block|controlnet_cond_embedding)\."
+    ),
+    "is a textual inversion, which --embedding takes": r"\A(emb_params|clip_[lg])\Z",
     "is an OFT or BOFT, which rotates weights": r"\.(b?oft_|boft_)",
     "is a GLoRA": r"\.[ab][12m]\.weight\Z",
     "is an (IA)^3 of peft": r"\.ia3_l(\.|\Z)",

@@ -26,6 +26,9 @@ TENSORS_IN = ("state_dict", "string_to_param")
 TENSORS_ALSO_IN = ("model_state_dict", "model", "params_ema", "params", "module", "ema")
 """Those of files that have no tensors beside them."""
 
+OF_IP_ADAPTERS = ("image_proj", "ip_adapter")
+"""The dictionaries of an IP-Adapter, which tell what it is."""
+
 METADATA = {"global_step": int, "name": str}
 """The values beside the tensors that are read, with their type."""
 
@@ -43,7 +46,9 @@ def read_contents(path: Path) -> Contents:
     if saved.kinds[place] != DICTIONARY:
         what = place[0] if place else "top level"
         raise saved.wrong(f"its {what} is {saved.kinds[place]}, not a dictionary of tensors")
-    found = saved.below(place)
+    found = saved.below(place) or {
+        f"{part}.{name}": keys for part in OF_IP_ADAPTERS for name, keys in saved.below((part,)).items()
+    }
     if len(found) > MOST_TENSORS:
         raise saved.file.wrong(f"it has {len(found)} tensors, and at most {MOST_TENSORS} are read")
     tensors = {name: saved.weights(keys) for name, keys in found.items()}
