@@ -12,7 +12,9 @@ from msd.errors import BadModelFile
 from msd.graph import tflite
 from msd.graph.ir import Model
 from msd.graph.ir.executed_graphs import executed_graphs
+from msd.graph.prediction.device import find_device
 from msd.measure.judging import Rejection, judge
+from msd.measure.report.examine import examine
 from msd.run.runners.child import Child
 from msd.run.runners.messages import Done
 from tests import edited_models, tiny_models, varied_models
@@ -128,9 +130,13 @@ def test_bit_identical_outputs_are_no_objection_where_the_log_confirms_the_gpu(t
 
 
 def test_several_graphs_are_counted_together(tmp_path: Path) -> None:
-    verdict = judge(tiny_models.save("loop", tmp_path))
+    """And predicted so: the condition and the body are partitioned one by one, and all but WHILE is taken."""
+    path = tiny_models.save("loop", tmp_path)
+    verdict = judge(path)
     assert (verdict.delegated, verdict.operations, verdict.subgraphs) == (4, 5, 3)
     assert [r.kind for r in verdict.rejected] == ["WHILE"]
+    (prediction,) = examine(path, ["litert-gpu"], find_device("adreno-740")).predictions
+    assert (prediction.delegated, prediction.partitions) == (verdict.delegated, verdict.partitions) == (4, 2)
 
 
 def test_operations_inside_a_composite_do_not_count() -> None:
