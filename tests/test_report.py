@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from hypothesis import given as drawn
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msd.errors import BadModelFile, BadReport
@@ -18,7 +18,6 @@ from msd.graph import tflite
 from msd.graph.ir import Build, Model, Tensor
 from msd.graph.prediction.device import find_device, shipped
 from msd.graph.prediction.rules.finding import Finding
-from msd.measure.judging import judge
 from msd.measure.report.compare import compare, missing
 from msd.measure.report.examine import disagreements, examine
 from msd.measure.report.explorer import to_explorer
@@ -35,7 +34,6 @@ from msd.measure.report.report import (
 )
 from tests import tiny_models
 from tests.harness import build
-from tests.oracle.case import given, ints, model, numbers, op
 from tests.verdicts import rejected, whole_verdict
 
 ADRENO = find_device("adreno-740")
@@ -201,23 +199,6 @@ def test_alike_findings_are_told_once() -> None:
     assert groups[0].sentence == "ADD at 1, which makes a, is wrong"
 
 
-@pytest.mark.parametrize(
-    ("rank", "behind", "delegated"), [(4, "TANH", 4), (2, "TANH", 0), (2, "BROADCAST_TO", 2)]
-)
-def test_a_file_that_the_delegate_refuses_is_predicted_on_the_cpu(
-    tmp_path: Path, rank: int, behind: str, delegated: int
-) -> None:
-    """It refuses one for a dequantised matrix, unless that is outside of the partition that it keeps."""
-    shape, path = (1,) * (rank - 2) + (3, 4), tmp_path / "sum.tflite"
-    wide = op("DEQUANTIZE", [numbers(*shape, dtype="INT8", scales=1)], (shape, "FLOAT32"), version=2)
-    sizes = [ints(*shape)] if behind == "BROADCAST_TO" else []
-    next_to = op(behind, [wide.outputs[0], *sizes], (shape, "FLOAT32"), version=1 + len(sizes))
-    total = op("ADD", [next_to.outputs[0], given(*shape)], (shape, "FLOAT32"))
-    tflite.write(model(wide, next_to, total, op("TANH", total.outputs, (shape, "FLOAT32"))), path)
-    (prediction,) = examine(path, ["litert-gpu"], find_device("adreno-740")).predictions
-    assert prediction.delegated == delegated == judge(path).delegated
-
-
 def test_changes_are_counted_by_what_findings_say() -> None:
     before = report_of(found(), found("wrong", 2, kind="MUL"))
     after = report_of(found(), found("rejected", 2, kind="POW"), file="b/model.tflite", weights=1)
@@ -331,7 +312,7 @@ def test_the_page_has_no_plural_of_one() -> None:
     assert "3operations" in text
 
 
-@drawn(st.text())
+@given(st.text())
 def test_names_from_strangers_do_no_harm(name: str) -> None:
     report = report_of(found(name=name, kind=name), file=name)
     plain = parse(to_html(report_of(found(), file="x"))).seen
