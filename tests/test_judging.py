@@ -12,10 +12,13 @@ from msd.errors import BadModelFile
 from msd.graph import tflite
 from msd.graph.ir import Model
 from msd.graph.ir.executed_graphs import executed_graphs
+from msd.graph.prediction.device import find_device
 from msd.measure.judging import Rejection, judge
+from msd.measure.report.examine import examine
 from msd.run.runners.child import Child
 from msd.run.runners.messages import Done
 from tests import edited_models, tiny_models, varied_models
+from tests.oracle.case import given, ints, model, numbers, op
 
 
 @pytest.mark.parametrize(
@@ -128,9 +131,30 @@ def test_bit_identical_outputs_are_no_objection_where_the_log_confirms_the_gpu(t
 
 
 def test_several_graphs_are_counted_together(tmp_path: Path) -> None:
-    verdict = judge(tiny_models.save("loop", tmp_path))
+    """And predicted so: the condition and the body are partitioned one by one, and all but WHILE is taken."""
+    path = tiny_models.save("loop", tmp_path)
+    verdict = judge(path)
     assert (verdict.delegated, verdict.operations, verdict.subgraphs) == (4, 5, 3)
     assert [r.kind for r in verdict.rejected] == ["WHILE"]
+    (prediction,) = examine(path, ["litert-gpu"], find_device("adreno-740")).predictions
+    assert (prediction.delegated, prediction.partitions) == (verdict.delegated, verdict.partitions) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("rank", "behind", "delegated"), [(4, "TANH", 4), (2, "TANH", 0), (2, "BROADCAST_TO", 2)]
+)
+def test_a_file_that_the_delegate_refuses_is_predicted_on_the_cpu(
+    tmp_path: Path, rank: int, behind: str, delegated: int
+) -> None:
+    """It refuses one for a dequantised matrix, unless that is outside of the partition that it keeps."""
+    shape, path = (1,) * (rank - 2) + (3, 4), tmp_path / "sum.tflite"
+    wide = op("DEQUANTIZE", [numbers(*shape, dtype="INT8", scales=1)], (shape, "FLOAT32"), version=2)
+    sizes = [ints(*shape)] if behind == "BROADCAST_TO" else []
+    next_to = op(behind, [wide.outputs[0], *sizes], (shape, "FLOAT32"), version=1 + len(sizes))
+    total = op("ADD", [next_to.outputs[0], given(*shape)], (shape, "FLOAT32"))
+    tflite.write(model(wide, next_to, total, op("TANH", total.outputs, (shape, "FLOAT32"))), path)
+    (prediction,) = examine(path, ["litert-gpu"], find_device("adreno-740")).predictions
+    assert prediction.delegated == delegated == judge(path).delegated
 
 
 def test_operations_inside_a_composite_do_not_count() -> None:

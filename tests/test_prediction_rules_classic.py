@@ -253,6 +253,17 @@ def mean(keep: bool) -> Model:
 
 
 PADS = ints((0, 0), (1, 1), (0, 0))
+
+
+def pooled(kind: str, behind: str = "", sides: tuple[int, int] = (1, 1)) -> Model:
+    """A padding of zeros, then what is `behind` it, then a pooling."""
+    size = 7 + sum(sides)
+    ops = [op("PAD", [given(1, 7, 7, 4), ints((0, 0), sides, sides, (0, 0))], ((1, size, size, 4), F))]
+    ops += [op(behind, ops[0].outputs, ((1, size, size, 4), F))] if behind else []
+    steps = {"stride_w": 1, "stride_h": 1, "padding": "VALID", "filter_width": 3, "filter_height": 3}
+    return model(*ops, op(kind, ops[-1].outputs, ((1, size - 2, size - 2, 4), F), **steps))
+
+
 DANGERS: list[tuple[str, Model, Model]] = [
     ("attribute", attention((1, 3), adj_y=True), attention((1, 3))),
     ("rank", attention((3,)), attention((1, 3))),
@@ -269,6 +280,8 @@ DANGERS: list[tuple[str, Model, Model]] = [
         one("PAD", [given(3, 5, 8), PADS], ((3, 7, 8), F)),
         one("ABS", [given(3, 5, 8)], ((3, 5, 8), F)),
     ),
+    ("padding", pooled("AVERAGE_POOL_2D"), pooled("AVERAGE_POOL_2D", behind="TANH")),
+    ("padding", pooled("MAX_POOL_2D"), pooled("MAX_POOL_2D", sides=(0, 0))),
 ]
 
 

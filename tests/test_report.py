@@ -230,7 +230,9 @@ def test_where_rules_and_delegate_differ() -> None:
     rejections = (rejected("ADD", "no"),)
     assert told(found(), rejected=rejections) == ()
     assert told(rejected=rejections) == ("the delegate rejects ADD (no), which no rule predicts",)
+    assert told(rejected=(rejected("DEQUANTIZE", ""),)) == ()  # of float16 constants that it leaves alone
     assert told(found()) == ("the rules reject ADD, which the delegate accepts",)
+    assert told(found(), problems=("Validation error",)) == ()  # accepted, and its shader does not compile
     assert told(psnr_db=20.0) == ("the numbers are only 20.0 dB from the CPU's, which no rule predicts",)
     assert told(found("wrong"), psnr_db=20.0) == ()
     spoken = rejected("CUSTOM Spectrogram", "no")

@@ -68,7 +68,8 @@ def _summary(report: Report, names: Mapping[str, str]) -> Table:
 def _share(file: FileReport, p: DelegatePrediction) -> str:
     if not file.operations:
         return share(file, p)
-    return f"{share(file, p)} on GPU, {counted(p.partitions, 'partition')}"
+    words = f"{share(file, p)} on GPU"
+    return f"{words}, {counted(p.partitions, 'partition')}" if p.partitions else words
 
 
 def _print_findings(out: Console, file: FileReport, prediction: DelegatePrediction, verbose: bool) -> None:

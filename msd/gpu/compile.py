@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msd.errors import DelegateFailed
 from msd.gpu.assemble import Named, assemble, pipeline_of
-from msd.gpu.faults import FAULTS, fault
+from msd.gpu.faults import FAULTS, fault, operator_place
 from msd.gpu.fuse import FusedGraph, fuse, numbered
 from msd.gpu.gpu import Gpu
 from msd.gpu.kernels.pointwise import IDENTITY, Strided, compute
@@ -97,9 +97,20 @@ def _interface(graph: Graph) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
 
 
 def _require_fixed(graph: Graph) -> None:
-    for tensor in graph.tensors():
-        if any(n < 0 for n in tensor.shape_signature or ()):
-            raise DelegateFailed(f"the shape of {tensor.name} is not fixed; kernels need fixed shapes")
+    for tensor in graph.inputs:
+        if clause := _shape_clause(tensor):
+            raise DelegateFailed(f"the shape of {tensor.name} {clause}")
+    for number, op in enumerate(graph.ops):
+        for clause in filter(None, map(_shape_clause, op.outputs)):
+            raise DelegateFailed(f"{operator_place(op, number)}, makes a tensor whose shape {clause}")
+
+
+def _shape_clause(tensor: Tensor) -> str:
+    """Return why kernels cannot compute a tensor of such a shape, "" where they can."""
+    if any(n < 0 for n in tensor.shape_signature or ()):
+        return "is not fixed; kernels need fixed shapes"
+    empty = f"is {list(tensor.shape)}, without an element; kernels need at least one"
+    return "" if tensor.size else empty
 
 
 def _given(tensor: Tensor, memory: Memory) -> tuple[Named, list[Dispatch]]:

@@ -10,6 +10,7 @@ from traceback import extract_tb
 
 import msd
 from msd.errors import DelegateFailed
+from msd.graph.ir import Op
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What kernel builders, and NumPy within them, raise for what they were not written for."""
@@ -23,3 +24,8 @@ def fault(clause: str, problem: Exception) -> DelegateFailed:
     last = ours[-1] if ours else None
     place = f" at {Path(last.filename).relative_to(PACKAGE).as_posix()}, line {last.lineno}" if last else ""
     return DelegateFailed(f"{clause} ({type(problem).__name__}{place})")
+
+
+def operator_place(op: Op, number: int) -> str:
+    """Return an operator for people: its kind, its number in the file, and what it makes."""
+    return f"{op.kind}, operator {number} ({op.outputs[0].short_name})" if op.outputs else op.kind

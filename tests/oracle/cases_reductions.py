@@ -83,6 +83,9 @@ def _cumsum() -> Iterator[Case]:
         for axis in (0, len(shape) - 1):
             made = op("CUMSUM", [given(*shape), scalar(axis, "INT32")], (shape, "FLOAT32"))
             yield Case(f"CUMSUM rank {len(shape)} axis {axis}", model(made))
+    for shape in [(1, 8), (1, 5, 8), (1, 3, 5, 8)]:
+        made = op("CUMSUM", [given(*shape), scalar(0, "INT32")], (shape, "FLOAT32"))
+        yield Case(f"CUMSUM of one, rank {len(shape)}", model(made))
     for attrs in ({"exclusive": True}, {"reverse": True}):
         made = op("CUMSUM", [given(5, 8), scalar(1, "INT32")], ((5, 8), "FLOAT32"), **attrs)
         yield Case(f"CUMSUM {next(iter(attrs))}", model(made))
@@ -101,6 +104,11 @@ def _arg_max() -> Iterator[Case]:
                     "ARG_MAX", [given(*shape), scalar(axis, "INT32")], (result, out), output_type=number
                 )
                 yield Case(f"ARG_MAX rank {len(shape)} axis {axis} to {out}", model(made))
+    for shape in [(40, 1), (40, 2), (1, 20, 3), (2, 10, 5, 6), (6,)]:
+        made = op("ARG_MAX", [given(*shape), ints(len(shape) - 1)], (shape[:-1], "INT32"), output_type=2)
+        yield Case(f"ARG_MAX of channels of {list(shape)}", model(made))
+    made = op("ARG_MAX", [given(2, 3, 5, 7), ints(2)], ((2, 3, 7), "INT32"), output_type=2)
+    yield Case("ARG_MAX beside 7 channels", model(made))
     made = op("ARG_MAX", [given(5, 8), scalar(-1, "INT32")], ((5,), "INT32"), output_type=2)
     yield Case("ARG_MAX negative axis", model(made))
     made = op("ARG_MAX", [numbers(5, 8), scalar(1, "INT32")], ((5,), "INT32"), output_type=2)

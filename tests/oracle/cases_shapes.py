@@ -270,6 +270,12 @@ def _reverse() -> Iterator[Case]:
     for shape in RANKS[1:]:
         two = [given(*shape), ints(len(shape) - 1)]
         yield one(f"REVERSE_V2 rank {len(shape)}", two, (shape, "FLOAT32"))
+    for channels in (2, 3, 5, 6, 9, 12):
+        for shape in [(5, channels), (2, 3, 5, channels)]:
+            two = [given(*shape), ints(len(shape) - 1)]
+            yield one(f"REVERSE_V2 channels of {list(shape)}", two, (shape, "FLOAT32"))
+    yield one("REVERSE_V2 beside 7 channels", [given(2, 3, 5, 7), ints(0, 2)], ((2, 3, 5, 7), "FLOAT32"))
+    yield one("REVERSE_V2 all of 7 channels", [given(2, 3, 5, 7), ints(0, -1)], ((2, 3, 5, 7), "FLOAT32"))
     yield one("REVERSE_V2 negative axis", [given(*SHAPE), ints(-1)], (SHAPE, "FLOAT32"))
     yield one("REVERSE_V2 batch", [given(*SHAPE), ints(0)], (SHAPE, "FLOAT32"))
     yield one("REVERSE_V2 two axes", [given(*SHAPE), ints(1, 2)], (SHAPE, "FLOAT32"))

@@ -12,6 +12,7 @@ from tests.oracle import (
     cases_elementwise,
     cases_layers,
     cases_lookups,
+    cases_paddings,
     cases_random,
     cases_reductions,
     cases_shapes,
@@ -26,6 +27,7 @@ FILES = (
     cases_lookups,
     cases_reductions,
     cases_chains,
+    cases_paddings,
     cases_random,
 )
 ORDER = ("rejected", "unknown", "wrong")

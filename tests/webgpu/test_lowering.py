@@ -220,6 +220,17 @@ def test_reductions() -> None:
     check_program(spell, x=(2, 6, 5, 7))
 
 
+@pytest.mark.parametrize("kind", ["MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"])
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((3, 4, 5), [0, 2]), ((2, 6, 5, 7), [-1, 1]), ((2, 3, 1, 4, 5), [2, 4, 0])]
+)
+def test_reductions_over_axes_apart(kind: str, keep: bool, shape: tuple[int, ...], axes: list[int]) -> None:
+    """Keras's group norm is one, over height, width and the channels of a group."""
+    dispatches = check_program(lambda new, x: getattr(new, kind)(x, axes, keep_dims=keep), x=shape)
+    assert [step.operation for step in dispatches.steps] == [kind] * 2
+
+
 def test_a_token_embedding_in_int8() -> None:
     stored = np.random.default_rng(0).integers(-127, 128, (9, 6)).astype(np.int8)
     scale = np.linspace(0.1, 2, 9).astype(np.float32)

@@ -12,6 +12,7 @@ from msd.gpu.compile import compile_model
 from msd.gpu.gpu import Gpu
 from msd.gpu.lowering import LOWER
 from msd.gpu.lowering.memory import Memory
+from msd.gpu.switches import Switches
 from msd.gpu.value import Dispatch
 from msd.graph.ir import Build, Graph, Model, Op, Tensor
 from msd.graph.ir.weights import Array
@@ -79,9 +80,26 @@ def test_convolutions_that_no_rule_fuses_are_refused_by_why() -> None:
     )
 
 
-def test_a_reduction_over_axes_apart_is_refused() -> None:
-    graph = build(lambda new, x: new.MEAN(x, [0, 2], keep_dims=True), x=(2, 3, 4))
-    assert "reduces the axes [0, 2]; kernels reduce neighbouring ones" in refused(graph)
+def test_a_reduction_over_no_axis_is_refused() -> None:
+    graph = build(lambda new, x: new.MEAN(x, [], keep_dims=True), x=(2, 3, 4))
+    assert refused(graph) == "MEAN, operator 0 (t0), reduces no axis, which kernels do not"
+
+
+@pytest.mark.parametrize("kind", ["MEAN", "PAD", "TRANSPOSE"])
+def test_an_operand_that_is_computed_where_kernels_need_a_constant_is_named(kind: str) -> None:
+    def spell(new: Build, x: Tensor, n: Tensor) -> Tensor:
+        made = Tensor("made", (1, 5, 5, 4))
+        new.ops.append(Op(kind, [x, n], [made]))
+        return convolution(new, made, 4) if kind == "PAD" else new.NEG(made)
+
+    graph = build(spell, x=(1, 5, 5, 4), n=Ints((4, 2) if kind == "PAD" else (4,)))
+    assert refused(graph) == f"{kind}, operator 0 (made), cannot be compiled: n is not a constant"
+
+
+def test_a_name_of_fused_operators_is_told_by_its_first_part() -> None:
+    graph = build(lambda new, x: new.FLOOR(x), x=(2, 3))
+    graph.outputs[0].name = "block/Relu;block/Add;block/Conv2D"
+    assert refused(graph) == "FLOOR, operator 0 (block/Relu;…), has no kernel for WebGPU"
 
 
 def test_a_product_that_broadcasts_is_refused() -> None:
@@ -105,6 +123,28 @@ def test_a_bilinear_resize_is_refused() -> None:
     assert "RESIZE_BILINEAR" in refused(graph)
 
 
+def test_a_resize_that_aligns_corners_is_refused() -> None:
+    graph = build(lambda new, x: new.RESIZE_NEAREST_NEIGHBOR(x, [6, 6], align_corners=True), x=(1, 3, 3, 4))
+    assert refused(graph).endswith("operator 0 (t0), aligns corners, which kernels do not")
+
+
+@pytest.mark.parametrize(
+    ("attrs", "why"),
+    [
+        ({"axis": 1, "batch_dims": 1}, "gathers from each batch by indices of its own"),
+        ({"axis": 1}, "gathers along another axis than the first"),
+    ],
+)
+def test_lookups_along_other_axes_are_refused(attrs: dict[str, int], why: str) -> None:
+    def spell(new: Build, x: Tensor, ids: Tensor) -> Tensor:
+        rows = Tensor("rows", (2, 3, 4) if "batch_dims" in attrs else (2, 2, 3, 4))
+        new.ops.append(Op("GATHER", [x, ids], [rows], attrs))
+        return rows
+
+    graph = build(spell, x=(2, 5, 4), ids=Ints((2, 3)))
+    assert refused(graph) == f"GATHER, operator 0 (rows), {why}, which kernels do not"
+
+
 def test_a_resize_by_a_fraction_is_refused() -> None:
     graph = build(lambda new, x: new.RESIZE_NEAREST_NEIGHBOR(x, [4, 4]), x=(1, 3, 3, 4))
     assert "does not enlarge by whole factors" in refused(graph)
@@ -113,7 +153,23 @@ def test_a_resize_by_a_fraction_is_refused() -> None:
 def test_a_shape_that_is_not_fixed_is_refused() -> None:
     graph = build(lambda new, x: new.NEG(x), x=(2, 3))
     graph.inputs[0].shape_signature = (-1, 3)
-    assert "the shape of x is not fixed" in refused(graph)
+    assert refused(graph) == "the shape of x is not fixed; kernels need fixed shapes"
+
+
+def test_a_result_whose_shape_is_not_fixed_is_refused_by_its_operator() -> None:
+    graph = build(lambda new, x: new.NEG(new.ABS(x)), x=(2, 3))
+    graph.outputs[0].shape_signature = (-1, 3)
+    assert refused(graph) == (
+        "NEG, operator 1 (t1), makes a tensor whose shape is not fixed; kernels need fixed shapes"
+    )
+
+
+def test_tensors_without_an_element_are_refused() -> None:
+    said = "shape is [0, 3], without an element; kernels need at least one"
+    graph = build(lambda new, x: new.NEG(x), x=(0, 3))
+    assert refused(graph) == f"the {said}".replace("shape is", "shape of x is")
+    graph = build(lambda new, x: new.SLICE(x, [0, 0], [0, 3]), x=(2, 3))
+    assert refused(graph) == f"SLICE, operator 0 (t0), makes a tensor whose {said}"
 
 
 def test_sparse_weights_are_refused() -> None:
@@ -135,15 +191,12 @@ def test_a_form_that_no_kernel_builder_foresees_is_named(monkeypatch: pytest.Mon
     assert refused(graph).startswith(words)
 
 
-def test_what_a_rule_does_not_foresee_is_a_refusal() -> None:
-    """Padding by amounts that are computed: the rule that fuses it wants to read them."""
+def test_what_a_rule_does_not_foresee_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(graph: Graph, switches: Switches) -> None:
+        graph.inputs[0].values()
 
-    def spell(new: Build, x: Tensor, n: Tensor) -> Tensor:
-        padded = Tensor("padded", (1, 5, 5, 4))
-        new.ops.append(Op("PAD", [x, n], [padded]))
-        return convolution(new, padded, 4)
-
-    graph = build(spell, x=(1, 3, 3, 4), n=Ints((4, 2)))
+    monkeypatch.setattr("msd.gpu.compile.fuse", broken)
+    graph = build(lambda new, x: new.ABS(x), x=(2, 3))
     assert refused(graph).startswith("fusing its operators fails (NotConstant at ")
 
 

@@ -11,6 +11,8 @@ def fuse_padding(new: Build, y: Tensor) -> Tensor | Skip:
     maker = padded.producer if padded is not None else None
     if maker is None or maker.kind != "PAD" or attrs["upsample"] != 1:
         return skip("nothing is padded before it")
+    if maker.operands[1].data is None:
+        return skip("the amounts are computed")
     amounts = maker.operands[1].values()
     if amounts[0].any() or amounts[3].any():
         return skip("batches or channels are padded")

@@ -98,7 +98,8 @@ def _result(graph: Graph, tensor: Tensor) -> tuple[Tensor, tuple[int, int, int]]
     uses = list(tensor.uses)
     if _read_once(graph, tensor) and uses[0][0].kind == "TRANSPOSE" and len(tensor.shape) == 4:
         back = uses[0][0]
-        if back.operands[1].values().reshape(-1).tolist() == BACK:
+        order = back.operands[1]
+        if order.data is not None and order.values().reshape(-1).tolist() == BACK:
             batch, row, head, _ = contiguous_strides(back.outputs[0].shape)
             return back.outputs[0], (batch, head, row)
     *outer, head, row, _ = contiguous_strides(tensor.shape)

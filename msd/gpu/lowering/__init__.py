@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from msd.errors import DelegateFailed
-from msd.gpu.faults import FAULTS, fault
+from msd.gpu.faults import FAULTS, fault, operator_place
 from msd.gpu.fuse import FusedGraph
 from msd.gpu.gpu import Gpu
 from msd.gpu.lowering import attention, convolution, lookup, movement, norms, pointwise, reduction
 from msd.gpu.lowering.memory import Memory
 from msd.gpu.switches import Switches
 from msd.gpu.value import Dispatch
-from msd.graph.ir import Op
+from msd.graph.ir import NotConstant, Op
 
 LowerOp = Callable[[Op, Memory], list[Dispatch]]
 
@@ -54,13 +54,15 @@ def lower(
 
 def _lowered(op: Op, fused: FusedGraph, memory: Memory) -> list[Dispatch]:
     lower_op = LOWER.get(op.kind)
-    place = f"{op.kind}, operator {fused.number(op)} ({op.outputs[0].name})" if op.outputs else op.kind
+    place = operator_place(op, fused.number(op))
     if lower_op is None:
         raise DelegateFailed(f"{place}, has no kernel for WebGPU")
     try:
         return lower_op(op, memory)
     except DelegateFailed as problem:
         raise DelegateFailed(f"{place}, {problem}") from None
+    except NotConstant as problem:
+        raise DelegateFailed(f"{place}, cannot be compiled: {problem}") from None
     except FAULTS as problem:
         operands = ", ".join(map(repr, op.operands))
         raise fault(f"{place}, reads {operands}, and kernels fail on it", problem) from problem

@@ -22,7 +22,9 @@ def lower_lookup(op: Op, memory: Memory) -> list[Dispatch]:
 def lower_gather(op: Op, memory: Memory) -> list[Dispatch]:
     """Return the dispatch of a GATHER of rows."""
     table, ids = op.operands
-    if op.attrs["axis"] % len(table.shape) or op.attrs["batch_dims"]:
+    if op.attrs["batch_dims"]:
+        raise DelegateFailed("gathers from each batch by indices of its own, which kernels do not")
+    if op.attrs["axis"] % len(table.shape):
         raise DelegateFailed("gathers along another axis than the first, which kernels do not")
     return _look_up(ids, table, op.outputs[0], memory)
 

@@ -81,7 +81,9 @@ def lower_resize(op: Op, memory: Memory) -> list[Dispatch]:
     """Return the copy that repeats each pixel a whole number of times."""
     x, y = op.operands[0], op.outputs[0]
     factors = [y.shape[i] / x.shape[i] for i in (1, 2)]
-    if any(f != int(f) for f in factors) or op.attrs["align_corners"]:
+    if op.attrs["align_corners"]:
+        raise DelegateFailed("aligns corners, which kernels do not")
+    if any(f != int(f) for f in factors):
         raise DelegateFailed("does not enlarge by whole factors, which kernels do")
     (batch, height, width, channels), (tall, wide) = x.shape, map(int, factors)
     shape = (batch, height, tall, width, wide, channels)

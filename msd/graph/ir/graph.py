@@ -111,6 +111,12 @@ class Tensor:
         return self.weights.load_small()
 
     @property
+    def short_name(self) -> str:
+        """The name for people: TensorFlow's converter joins those of all operators that it fused by ";"."""
+        first, joined, _ = self.name.partition(";")
+        return f"{first};…" if joined else first
+
+    @property
     def size(self) -> int:
         """The number of elements."""
         return math.prod(self.shape)

@@ -62,11 +62,13 @@ from msd.graph.prediction.rules.data_movement import (
     one_image,
     one_way_to_align,
     paddings_shape,
-    pads_floats,
+    pads_numbers,
+    pads_with_a_number,
     prelu_alpha,
     select_branches,
     slice_indices,
     slices_to_its_result,
+    sums_several_images,
     update_fits,
     whole_slices,
     with_a_rank,
@@ -121,7 +123,13 @@ POOL: Row = (
     activation(),
 )
 RESIZE: Row = (version(3), *ONE, FIXED)
-PADS: Row = (*ONE, paddings_shape(), FIXED, is_constant(1, "paddings", {"INT32"}))
+PADS: Row = (
+    *ONE,
+    paddings_shape(),
+    FIXED,
+    is_constant(1, "paddings", {"INT32"}),
+    pads_numbers().at(MEASURED),
+)
 SELECTS: Row = (version(1), arity(3), dtype(0, "a condition", FLOAT | {"BOOL"}), select_branches())
 
 UNARIES = (
@@ -243,8 +251,7 @@ MOVES: dict[str, Row] = {
     "CONCATENATION": (*versions(2, "2.1.5", 6), activation()),
     "PACK": versions(4, "2.1.6", 5),
     "UNPACK": (is_runtime(0, "input").at(MEASURED),),
-    "PAD": (version(5), *PADS, pads_floats().at(MEASURED)),
-    "PADV2": (version(5), *PADS, pads_floats().at(MEASURED)),
+    **dict.fromkeys(["PAD", "PADV2"], (version(5), *PADS, pads_with_a_number().at(MEASURED))),
     "MIRROR_PAD": (version(5), attribute("mode", [0]), *PADS),
     "TILE": (*ONE, FIXED, LIMIT.cured_by("resize_upsample")),
     "REVERSE_V2": (runtime(1), constants(1), is_constant(1, "axes", {"INT32"}), axes_exist(1), results(1)),
@@ -295,6 +302,7 @@ REDUCTIONS: dict[str, Row] = {
         results(1),
         dtype(0, "an input", FLOAT),
         is_constant(1, "axis", {"INT32"}),
+        sums_several_images().at(MEASURED),
     ),
     "TOPK_V2": (version(1), runtime(1), results(2), is_constant(1, "count"), whole_slices().at(MEASURED)),
 }

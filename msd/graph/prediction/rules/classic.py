@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msd.files.wording import counted, listed
 from msd.graph.prediction.rules.checks import Check, Flaw
+from msd.graph.prediction.rules.merged_padding import merged_padding
 from msd.graph.prediction.rules.miscomputed import (
     HALF_SUM,
     LAID_OUT,
@@ -20,6 +21,7 @@ from msd.graph.prediction.rules.miscomputed import (
 from msd.graph.prediction.rules.view import FLOATS, View, from_left, scale_count, shape_text
 
 BUILDER = "tflite/delegates/gpu/common/model_builder.cc"
+MERGER = "tflite/delegates/gpu/common/transformations/merge_padding_with.cc"
 ELEMENTWISE = "tflite/delegates/gpu/gl/kernels/elementwise.cc"
 SHAPED = "tflite/delegates/gpu/common/model_builder_helper.cc: ExtractTensorShape"
 READERS = frozenset({"CAST", "SELECT", "SELECT_V2"})
@@ -304,7 +306,8 @@ TFLITE_MISCOMPUTED: dict[str, tuple[Check, ...]] = {
     "GELU": (TANH_FORM,),
     "SOFTMAX": (wrong("layout", softmax_of_rank_one, SHAPED),),
     **dict.fromkeys(["SELECT", "SELECT_V2"], (wrong("layout", condition_laid_out, SHAPED),)),
-    **dict.fromkeys(["PAD", "PADV2", "MIRROR_PAD"], (PADDED,)),
+    "PAD": (PADDED, wrong("padding", merged_padding, MERGER)),
+    **dict.fromkeys(["PADV2", "MIRROR_PAD"], (PADDED,)),
     "MEAN": (DROPPED, HALF_SUM),
     "SUM": (HALF_SUM,),
 }

@@ -216,12 +216,40 @@ def paddings_shape() -> Check:
     return Check("rank", test)
 
 
-def pads_floats() -> Check:
-    """The padded tensor is float: the shader for other types does not compile."""
+def pads_numbers() -> Check:
+    """The padded tensor is float, or int8 or uint8 with a scale: the shader for others does not compile."""
 
     def test(view: View) -> Flaw | None:
         x = view.operands[0]
-        return None if x.dtype in FLOATS else (f"pads {x.dtype}, for which the shader does not compile", (x,))
+        small = x.dtype in ("INT8", "UINT8")
+        if x.dtype in FLOATS or (small and scale_count(x)):
+            return None
+        lack = f" {missing_scale(x)}" if small else ""
+        return f"pads {x.dtype}{lack}, for which the shader does not compile", (x,)
+
+    return Check("shader", test)
+
+
+def pads_with_a_number() -> Check:
+    """What it pads integers with has a scale: without one the process dies."""
+
+    def test(view: View) -> Flaw | None:
+        x, value = view.operands[0], view.input(2)
+        if x.dtype in FLOATS or value is None or scale_count(value):
+            return None
+        return f"pads {x.dtype} with a number without a scale, which ends the process", (value,)
+
+    return Check("crash", test)
+
+
+def sums_several_images() -> Check:
+    """A sum along the batch of rank 4 has more than one image: for one the shader does not compile."""
+
+    def test(view: View) -> Flaw | None:
+        x, axis = view.operands[0], numbers(view.input(1)) or [1]
+        if len(x.shape) != 4 or x.shape[0] != 1 or axis[0] % 4:
+            return None
+        return "sums along a batch of 1, for which the shader does not compile", (x,)
 
     return Check("shader", test)
 

@@ -14,6 +14,7 @@ from msd.graph.ir import Tensor
 from msd.graph.prediction.rules.by_release import IDS_OF_RANK_TWO, LOWER_RANK_FIRST, TOP_OF_RANK_ONE
 from msd.graph.prediction.rules.checks import Check, Flaw, Test
 from msd.graph.prediction.rules.layers import is_layer
+from msd.graph.prediction.rules.merged_padding import merged_padding
 from msd.graph.prediction.rules.view import View, from_left, from_right, numbers, scale_count, shape_text
 
 MEASURED = "measured with ai-edge-litert 2.3.0"
@@ -123,11 +124,38 @@ def condition_laid_out(view: View) -> Flaw | None:
 
 
 def _three_paddings(view: View) -> Flaw | None:
+    """Of rank 3 the batch's paddings are read as the height's: right for a batch of 1 that is not padded."""
     x, pads = view.operands[0], numbers(view.input(1))
-    if len(x.shape) != 3 or pads is None or not any(pads):
+    if len(x.shape) != 3 or pads is None or (x.shape[0] == 1 and not any(pads[:2])):
         return None
     clause = f"pads {shape_text(x.shape)}, whose axes the delegate reads as height, width and channels"
     return f"{clause}; use rank 4", (x,)
+
+
+def _one_image_padded(view: View) -> Flaw | None:
+    x, pads = view.operands[0], numbers(view.input(1))
+    if len(x.shape) != 4 or x.shape[0] != 1 or pads is None or not any(pads[:2]):
+        return None
+    return "pads a batch of 1, and the delegate repeats that image in place of the padding", (x,)
+
+
+def _reversed_channels(view: View) -> Flaw | None:
+    """The delegate reverses whole groups of four channels, the last one with what fills it up."""
+    x, axes = view.operands[0], numbers(view.input(1)) or []
+    rank, channels = len(x.shape), x.shape[-1] if x.shape else 1
+    if rank < 2 or channels <= 4 or channels % 4 == 0 or rank - 1 not in {axis % rank for axis in axes}:
+        return None
+    return f"reverses {channels} channels; above 4 their number must be a multiple of 4", (x,)
+
+
+def _largest_of_channels(view: View) -> Flaw | None:
+    """The zeros that fill the last group of four channels up are searched as well."""
+    x, axes = view.operands[0], numbers(view.input(1)) or []
+    rank, channels = len(x.shape), x.shape[-1] if x.shape else 4
+    if rank < 2 or channels % 4 == 0 or rank - 1 not in {axis % rank for axis in axes}:
+        return None
+    clause = f"searches {counted(channels, 'channel')} and the zeros that fill them up to a multiple of 4"
+    return f"{clause}, which win where every number is negative", (x,)
 
 
 def _one_scale(view: View) -> Flaw | None:
@@ -202,6 +230,7 @@ LAID_OUT = wrong("layout", _constant_laid_out).cured_by("raise_rank")
 RAW_HALVES = replace(wrong("float16", raw_halves), severity="note")
 TANH_BEHIND = replace(wrong("activation", _tanh_behind), severity="note")
 ODD_ROWS = replace(wrong("quantisation", _odd_rows), severity="note")
+PADS = (wrong("layout", _three_paddings), wrong("layout", _one_image_padded))
 HALF_SUM = Check("float16", _half_sum, severity="note", source="LiteRT issue 9249, and arithmetic")
 
 LITERT_MISCOMPUTED: dict[str, tuple[Check, ...]] = {
@@ -217,7 +246,10 @@ LITERT_MISCOMPUTED: dict[str, tuple[Check, ...]] = {
     "FULLY_CONNECTED": (wrong("layout", _dense_channels).cured_by("use_conv"),),
     "BATCH_MATMUL": (wrong("broadcast", _matmul_broadcast),),
     **dict.fromkeys(["SELECT", "SELECT_V2"], (wrong("layout", condition_laid_out),)),
-    **dict.fromkeys(["PAD", "PADV2", "MIRROR_PAD"], (wrong("layout", _three_paddings),)),
+    **dict.fromkeys(["PAD", "PADV2"], (*PADS, wrong("padding", merged_padding))),
+    "MIRROR_PAD": PADS,
+    "REVERSE_V2": (wrong("layout", _reversed_channels),),
+    "ARG_MAX": (wrong("layout", _largest_of_channels),),
     "EMBEDDING_LOOKUP": (wrong("quantisation", _one_scale), ODD_ROWS),
     "DYNAMIC_UPDATE_SLICE": (wrong("layout", _update_of_low_rank),),
     "CUMSUM": (wrong("layout", _cumulated),),

@@ -140,5 +140,5 @@ def _finding(
 
 
 def _where(view: View) -> str:
-    result = f", which makes {view.outputs[0].name}," if view.outputs else ""
+    result = f", which makes {view.outputs[0].short_name}," if view.outputs else ""
     return f"{view.kind} at {view.place}{result}"
