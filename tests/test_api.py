@@ -84,7 +84,7 @@ def test_importing_msd_imports_nothing_heavy() -> None:
 def test_the_options_are_those_of_the_command() -> None:
     of_the_command = {p.name for p in command.params if isinstance(p, Option)}
     of_the_api = {each.name for each in fields(ConversionOptions)}
-    only_for_the_terminal = {"output", "prune_report", "dry_run", "explain", "as_json", "help"}
+    only_for_the_terminal = {"output", "prune_report", "dry_run", "explain", "as_json", "version", "help"}
     assert of_the_api == of_the_command - only_for_the_terminal
 
 
