@@ -94,7 +94,7 @@ golden: $(VENV)/ready-for-tests ## accept what tests/golden/ is compared with, w
 	$(BIN)/python -m pytest --update-golden
 
 $(VENV)/ready: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV): minutes, the first time."
 	$(BIN)/python -m pip install --quiet -e .
 	@touch $@
