@@ -249,8 +249,21 @@ export class Model {
     } catch (problem) {
       if (kind === fallback || !(problem instanceof MsdError && problem.code === 'failed')) throw problem;
       this.#gpu = { ...this.#gpu, kind: fallback };
+      await this.#store.fetch(await this.#filesInsteadOf(kind), this.#base, { signal });
       return this.#openKind(fallback, network, signal);
     }
+  }
+
+  /**
+   * Returns the files for this GPU of those networks whose files of another kind are there.
+   *
+   * @param {string} kind
+   */
+  async #filesInsteadOf(kind) {
+    const { networks } = this.#web;
+    const missing = await Promise.all(networks.map((each) => this.#store.missing(networkFiles(each, kind))));
+    const there = networks.filter((_, i) => missing[i].length === 0);
+    return there.flatMap((each) => networkFiles(each, this.#gpu.kind));
   }
 
   /**
@@ -262,7 +275,6 @@ export class Model {
     const compiled = network.programs[kind];
     if (!compiled) throw new MsdError('bad-manifest', `The page has no ${kind} program of ${network.role}.`);
     const { program, shards } = compiled;
-    await this.#store.fetch(networkFiles(network, kind), this.#base, { signal });
     const description = JSON.parse(new TextDecoder().decode(await this.#store.read(program)));
     const device = await this.#opened();
     checkCancelled(signal);
