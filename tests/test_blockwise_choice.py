@@ -139,19 +139,20 @@ def test_a_size_that_was_exceeded_is_aimed_below(size: int, over: int, aims: lis
         assert aim is not None
         assert aim.aim == wanted
         assert str(aim) == f"0.00 MB, {size / 2000:.0%} of float32"
-        expected = study.outcomes(aim.choice(study))["unet"].bytes
-        aim = aim.closer(study, {"unet": Outcome(expected, 10.0), "vae_decoder": Outcome(over, 10.0)})
+        expected = study.outcomes(aim.choice(study))
+        aim = aim.closer(study, expected, expected | {"vae_decoder": Outcome(over, 10.0)})
     assert aim is None
 
 
 def test_an_error_that_was_exceeded_is_aimed_above() -> None:
     blocks = [forms("a", (10, 0.1), (40, 0.05), (80, 0.0))]
     study = Study(None, {}, {}, blocks, {"unet": 1000}, {}, Calibration())  # type: ignore[arg-type]
-    closer = Snr(9, {"unet": 9}).closer(study, {"unet": Outcome(1, 8.5)})
+    aim = Snr(9, {"unet": 9})
+    closer = aim.closer(study, study.outcomes(aim.choice(study)), {"unet": Outcome(1, 8.5)})
     assert closer == Snr(9, {"unet": 10.5})
     assert study.outcomes(closer.choice(study)) == {"unet": Outcome(1040, 13.01)}
     assert str(closer) == "9 dB"
-    assert closer.closer(study, {"unet": Outcome(1, 9.1)}) is None
+    assert closer.closer(study, {"unet": Outcome(1040, 13.01)}, {"unet": Outcome(1, 9.1)}) is None
 
 
 def test_a_pruning_candidate_that_prunes_nothing_is_called_by_what_it_is() -> None:

@@ -195,7 +195,7 @@ def _measure_and_write(
         output.write_text(text, "utf-8")
         found = convert_and_measure(measured, source, settings, read_recipe(output), folder / "mixed")
         result = replace(result, found=found)
-        if not (closer := aim.closer(measured, found)):
+        if not (closer := aim.closer(measured, expected, found)):
             break
         aim = closer
     on_progress("mixed", "converted and run", attempt, attempt)

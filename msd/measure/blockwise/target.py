@@ -22,9 +22,11 @@ class Snr:
         """Return the smallest choice that should reach the aims."""
         return for_snr(study, self.aims)
 
-    def closer(self, study: Study, given: Mapping[str, Outcome]) -> Snr | None:
+    def closer(
+        self, study: Study, expected: Mapping[str, Outcome], given: Mapping[str, Outcome]
+    ) -> Snr | None:
         """Return a closer aim after a recipe whose outcome was `given`; None where that is good."""
-        aims = raised_aims(self.aims, self.db, study.outcomes(self.choice(study)), given)
+        aims = raised_aims(self.aims, self.db, expected, given)
         return replace(self, aims=aims) if aims else None
 
     def missed(self, given: Mapping[str, Outcome]) -> str:
@@ -49,17 +51,18 @@ class SizeTarget:
         """Return the best choice of the size aimed at; raises BadConfig for a size that is too small."""
         return for_size(study, self.aim)
 
-    def closer(self, study: Study, given: Mapping[str, Outcome]) -> SizeTarget | None:
+    def closer(
+        self, study: Study, expected: Mapping[str, Outcome], given: Mapping[str, Outcome]
+    ) -> SizeTarget | None:
         """Return a closer aim after a recipe whose outcome was `given`; None where that is good or minimal.
 
         Projections merged across blocks are stored in the largest format of these blocks: the aim is by the
-        bytes in excess below those that were expected of the recipe, which may be fewer than were aimed at.
+        bytes in excess below those that were `expected` of the recipe, which may be fewer than were aimed at.
         """
         over = _bytes(given) - self.bytes
-        expected = _bytes(study.outcomes(self.choice(study)))
-        if over <= 0 or expected <= study.least:
+        if over <= 0 or _bytes(expected) <= study.least:
             return None
-        return replace(self, aim=max(study.least, expected - over))
+        return replace(self, aim=max(study.least, _bytes(expected) - over))
 
     def missed(self, given: Mapping[str, Outcome]) -> str:
         """Return a sentence where an outcome misses the target, else nothing."""
