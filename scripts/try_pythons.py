@@ -95,8 +95,8 @@ def try_one(python: str, wheel: Path, folder: Path, packages: Sequence[str] | No
 def main(folder: Path) -> None:
     """Try msd's wheel in environments below FOLDER; the newest other Python's stays."""
     folder = folder.absolute()
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder / "newest", ignore_errors=True)
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, ROOT, folder=folder)
     (wheel,) = folder.glob("msd-*.whl")
     others = other_pythons()
